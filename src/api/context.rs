@@ -1,0 +1,84 @@
+//! What a handler is given and what it answers.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::cluster::{Cluster, DynamicConfigs};
+use crate::config::BrokerConfig;
+use crate::controller::admin::Admin;
+use crate::random::Random;
+use crate::replication::table::PartitionTable;
+use crate::storage::log::FileSlice;
+use crate::types::BrokerId;
+
+/// Everything handlers share.
+pub struct Services {
+    pub broker_id: BrokerId,
+    pub config: Arc<BrokerConfig>,
+    pub cluster: Arc<Cluster>,
+    pub configs: Arc<DynamicConfigs>,
+    pub partitions: Arc<PartitionTable>,
+    pub admin: Arc<Admin>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+}
+
+/// Name and version a client gave in ApiVersions v3+.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSoftware {
+    pub name: String,
+    pub version: String,
+}
+
+/// One client connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// Unique in this process.
+    pub id: u64,
+    /// Name of the listener it came in on.
+    pub listener: Arc<str>,
+    pub peer: IpAddr,
+    pub software: Mutex<Option<ClientSoftware>>,
+}
+
+/// A piece of a response.
+#[derive(Clone, Debug)]
+pub enum Part {
+    Bytes(Bytes),
+    /// Sent as it lies in the file. The announced length is kept even if the file fails: the connection is closed then.
+    File(FileSlice),
+}
+
+impl Part {
+    pub fn len(&self) -> usize {
+        match self {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::File(slice) => slice.len,
+        }
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Response header and body; `net` puts the length in front.
+#[derive(Clone, Debug, Default)]
+pub struct Response {
+    pub parts: Vec<Part>,
+    /// Milliseconds the connection is not read after the response (KIP-219).
+    pub throttle_ms: i32,
+}
+
+/// How a frame is answered.
+#[derive(Debug)]
+pub enum Reply {
+    Send(Response),
+    /// acks=0.
+    Nothing,
+    /// The connection is closed without an answer; the reason is logged once.
+    Close(String),
+}

@@ -1,0 +1,1 @@
+//! Composition root: builds the parts, start order, stop order. Nobody imports it.

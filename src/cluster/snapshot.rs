@@ -1,0 +1,91 @@
+//! Brokers, topics and partitions as this broker last learned them (Kafka's metadata cache).
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::types::{BrokerId, Endpoint, LeaderEpoch, TopicId};
+
+/// A live broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    pub id: BrokerId,
+    pub rack: Option<Arc<str>>,
+    /// By listener name.
+    pub endpoints: BTreeMap<String, Endpoint>,
+    /// czxid of its registration.
+    pub epoch: i64,
+}
+
+/// One partition's leadership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionMeta {
+    /// [`BrokerId::NONE`] when there is none.
+    pub leader: BrokerId,
+    pub leader_epoch: LeaderEpoch,
+    /// zkVersion of the state node.
+    pub partition_epoch: i32,
+    /// Assignment order; the first is the preferred leader.
+    pub replicas: Vec<BrokerId>,
+    pub isr: Vec<BrokerId>,
+    pub offline_replicas: Vec<BrokerId>,
+}
+
+/// A topic with its partitions by index. An index may be missing while it is being created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicMeta {
+    pub name: Arc<str>,
+    pub id: TopicId,
+    pub partitions: BTreeMap<i32, PartitionMeta>,
+}
+
+/// Everything, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub cluster_id: Arc<str>,
+    /// `None` while unknown.
+    pub controller: Option<BrokerId>,
+    pub brokers: BTreeMap<BrokerId, Broker>,
+    pub topics: HashMap<Arc<str>, Arc<TopicMeta>>,
+    pub topic_names: HashMap<TopicId, Arc<str>>,
+}
+
+impl Snapshot {
+    pub fn topic(&self, name: &str) -> Option<&Arc<TopicMeta>> {
+        self.topics.get(name)
+    }
+    pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicMeta>> {
+        self.topic_names.get(&id).and_then(|name| self.topics.get(name))
+    }
+    pub fn partition(&self, topic: &str, partition: i32) -> Option<&PartitionMeta> {
+        self.topics.get(topic)?.partitions.get(&partition)
+    }
+}
+
+/// The current snapshot: cheap to read, swapped by the controller's messages.
+#[derive(Debug)]
+pub struct Cluster {
+    current: ArcSwap<Snapshot>,
+    changed: tokio::sync::watch::Sender<u64>,
+}
+
+impl Cluster {
+    pub fn new(first: Snapshot) -> Cluster {
+        Cluster { current: ArcSwap::from_pointee(first), changed: tokio::sync::watch::Sender::new(0) }
+    }
+    pub fn load(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+    /// Applies `change` to a copy and publishes it. One caller at a time.
+    pub fn update(&self, change: impl FnOnce(&mut Snapshot)) {
+        let mut next = Snapshot::clone(&self.current.load());
+        change(&mut next);
+        self.current.store(Arc::new(next));
+        self.changed.send_modify(|generation| *generation += 1);
+    }
+    /// Wakes after each update.
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+}

@@ -1,0 +1,138 @@
+//! The broker's own configuration, typed. Names are the keys' of `server.properties`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::TopicConfig;
+
+/// What a listener speaks. Only `Plaintext` can be opened yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecurityProtocol {
+    Plaintext,
+    Ssl,
+    SaslPlaintext,
+    SaslSsl,
+}
+
+/// A named listener: where it is bound and, in `advertised.listeners`, what clients are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Upper case, as in `listener.security.protocol.map`.
+    pub name: String,
+    pub protocol: SecurityProtocol,
+    /// Empty = every interface.
+    pub host: String,
+    pub port: u16,
+}
+
+/// Everything `server.properties` and `--override` say, checked.
+#[derive(Clone, Debug)]
+pub struct BrokerConfig {
+    /// -1 = `broker.id` unset (generated, or taken from `meta.properties`).
+    pub broker_id: i32,
+    pub rack: Option<String>,
+    pub listeners: Vec<Listener>,
+    pub advertised_listeners: Vec<Listener>,
+    pub inter_broker_listener_name: String,
+    pub log_dirs: Vec<PathBuf>,
+    /// `None` chooses the embedded metastore.
+    pub zookeeper_connect: Option<String>,
+    pub zookeeper_session_timeout_ms: i32,
+
+    pub num_partitions: i32,
+    pub default_replication_factor: i32,
+    pub auto_create_topics_enable: bool,
+    pub delete_topic_enable: bool,
+    pub create_topic_policy_class_name: Option<String>,
+
+    pub socket_request_max_bytes: i32,
+    pub socket_send_buffer_bytes: i32,
+    pub socket_receive_buffer_bytes: i32,
+    pub socket_listen_backlog_size: i32,
+    /// -1 = no limit.
+    pub queued_max_request_bytes: i64,
+    pub max_connections: i32,
+    pub max_connections_per_ip: i32,
+    /// Address or host name to limit.
+    pub max_connections_per_ip_overrides: BTreeMap<String, i32>,
+    pub connections_max_idle_ms: i64,
+    pub num_network_threads: i32,
+    pub background_threads: i32,
+
+    pub fetch_max_bytes: i32,
+    pub max_incremental_fetch_session_cache_slots: i32,
+
+    pub log_retention_check_interval_ms: i64,
+    pub log_initial_task_delay_ms: i64,
+    pub log_flush_scheduler_interval_ms: i64,
+    pub log_flush_offset_checkpoint_interval_ms: i64,
+    pub log_flush_start_offset_checkpoint_interval_ms: i64,
+    pub replica_high_watermark_checkpoint_interval_ms: i64,
+    pub num_recovery_threads_per_data_dir: i32,
+    pub log_dir_failure_timeout_ms: i64,
+    pub producer_id_expiration_ms: i64,
+    pub producer_id_expiration_check_interval_ms: i32,
+    pub transaction_partition_verification_enable: bool,
+
+    pub replica_lag_time_max_ms: i64,
+    pub controlled_shutdown_enable: bool,
+
+    /// The topic configs a topic gets that overrides nothing.
+    pub topic_defaults: TopicConfig,
+    /// Every key given, as given, for DescribeConfigs.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl Default for BrokerConfig {
+    fn default() -> BrokerConfig {
+        let listener = Listener {
+            name: "PLAINTEXT".into(),
+            protocol: SecurityProtocol::Plaintext,
+            host: String::new(),
+            port: 9092,
+        };
+        BrokerConfig {
+            broker_id: -1,
+            rack: None,
+            listeners: vec![listener.clone()],
+            advertised_listeners: vec![listener],
+            inter_broker_listener_name: "PLAINTEXT".into(),
+            log_dirs: vec![PathBuf::from("/tmp/kafka-logs")],
+            zookeeper_connect: None,
+            zookeeper_session_timeout_ms: 18_000,
+            num_partitions: 1,
+            default_replication_factor: 1,
+            auto_create_topics_enable: true,
+            delete_topic_enable: true,
+            create_topic_policy_class_name: None,
+            socket_request_max_bytes: 104_857_600,
+            socket_send_buffer_bytes: 102_400,
+            socket_receive_buffer_bytes: 102_400,
+            socket_listen_backlog_size: 50,
+            queued_max_request_bytes: -1,
+            max_connections: i32::MAX,
+            max_connections_per_ip: i32::MAX,
+            max_connections_per_ip_overrides: BTreeMap::new(),
+            connections_max_idle_ms: 600_000,
+            num_network_threads: 3,
+            background_threads: 10,
+            fetch_max_bytes: 57_671_680,
+            max_incremental_fetch_session_cache_slots: 1000,
+            log_retention_check_interval_ms: 300_000,
+            log_initial_task_delay_ms: 30_000,
+            log_flush_scheduler_interval_ms: i64::MAX,
+            log_flush_offset_checkpoint_interval_ms: 60_000,
+            log_flush_start_offset_checkpoint_interval_ms: 60_000,
+            replica_high_watermark_checkpoint_interval_ms: 5_000,
+            num_recovery_threads_per_data_dir: 1,
+            log_dir_failure_timeout_ms: 30_000,
+            producer_id_expiration_ms: 86_400_000,
+            producer_id_expiration_check_interval_ms: 600_000,
+            transaction_partition_verification_enable: true,
+            replica_lag_time_max_ms: 30_000,
+            controlled_shutdown_enable: true,
+            topic_defaults: TopicConfig::default(),
+            properties: BTreeMap::new(),
+        }
+    }
+}

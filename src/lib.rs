@@ -1,0 +1,21 @@
+//! Klamm: a broker that speaks Apache Kafka's binary protocol.
+//!
+//! Modules stand in reading order; each may use those above it, never those below.
+
+pub mod api;
+pub mod broker;
+pub mod cli;
+pub mod clock;
+pub mod cluster;
+pub mod config;
+pub mod controller;
+pub mod metastore;
+pub mod net;
+pub mod random;
+pub mod replication;
+#[cfg(feature = "sim")]
+pub mod sim;
+pub mod spawn;
+pub mod storage;
+pub mod types;
+pub mod wire;

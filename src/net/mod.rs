@@ -1,0 +1,1 @@
+//! Listeners and connections: frames in, responses out, limits. Sockets are known here alone.

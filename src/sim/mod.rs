@@ -1,0 +1,1 @@
+//! Simulated surroundings for tests: a disk that forgets unsynced bytes, in-memory listeners.

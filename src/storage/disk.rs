@@ -1,0 +1,89 @@
+//! The few things storage asks of a file system, so that tests can put a forgetting one in its place.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// Must exist; for reading alone.
+    Read,
+    /// Must exist.
+    ReadWrite,
+    /// Made when absent.
+    Create,
+    /// Must not exist.
+    CreateNew,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    pub name: String,
+    pub is_dir: bool,
+}
+
+/// What `stat` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Bytes.
+    pub len: u64,
+    /// Milliseconds since the Unix epoch.
+    pub modified_ms: i64,
+    pub is_dir: bool,
+}
+
+/// Bytes of the file system a directory lies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpace {
+    pub total: u64,
+    /// Usable by an unprivileged process.
+    pub usable: u64,
+}
+
+/// A file system. All calls block; page-cache writes are made in line, the rest on a bounded pool.
+pub trait Disk: Send + Sync + Debug {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
+    fn info(&self, path: &Path) -> io::Result<FileInfo>;
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Replaces `to` when it is there. Durable after `sync_dir` of the parent.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    fn set_modified_ms(&self, path: &Path, ms: i64) -> io::Result<()>;
+    fn space(&self, dir: &Path) -> io::Result<DiskSpace>;
+    /// Takes an exclusive lock on `path` (made when absent) for as long as the value lives.
+    /// A lock held elsewhere is `ErrorKind::WouldBlock`. On a real disk: a POSIX record lock, as Java takes.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+}
+
+/// An open file. Reads and writes name their position; there is no cursor.
+pub trait DiskFile: Send + Sync + Debug {
+    /// Bytes read; 0 at the end of the file.
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize>;
+    /// Writes all of `buf`.
+    fn write_all_at(&self, buf: &[u8], position: u64) -> io::Result<()>;
+    fn len(&self) -> io::Result<u64>;
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// `fdatasync`.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Fills `buf` or fails with `UnexpectedEof`.
+    fn read_exact_at(&self, buf: &mut [u8], position: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.read_at(&mut buf[done..], position + done as u64)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => done += n,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! Bytes to values and back: frames, headers, the table of API versions, error codes, record batches,
+//! message sets, compression. Knows no sockets and no files.
+
+pub mod batch;
+pub mod error_code;
