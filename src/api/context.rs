@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+pub use super::header::RequestHeader;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, DynamicConfigs};
 use crate::config::BrokerConfig;
@@ -43,6 +44,19 @@ pub struct Connection {
     pub listener: Arc<str>,
     pub peer: IpAddr,
     pub software: Mutex<Option<ClientSoftware>>,
+}
+
+/// One request: where it came from, and what stood in front of it.
+pub struct RequestContext<'a> {
+    pub services: &'a Services,
+    pub connection: &'a Connection,
+    pub header: &'a RequestHeader,
+}
+
+impl RequestContext<'_> {
+    pub fn version(&self) -> i16 {
+        self.header.api_version
+    }
 }
 
 /// A piece of a response.

@@ -1,12 +1,77 @@
 //! One file per Kafka API, each opening with its versions, behaviour and gaps; and the dispatch in front of them.
+//!
+//! A frame's header is read by hand and its key and version looked up in the one table before any byte of the body is
+//! looked at. Handlers of `kafka-protocol` messages share [`serve`]; Produce and Fetch read and write their own bytes.
 
 pub mod context;
+mod header;
+pub mod serve;
+
+mod alter_configs;
+mod api_versions;
+mod create_partitions;
+mod create_topics;
+mod delete_records;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod describe_log_dirs;
+mod fetch;
+mod incremental_alter_configs;
+mod list_offsets;
+mod metadata;
+mod offset_for_leader_epoch;
+mod produce;
 
 pub use context::*;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
+use kafka_protocol::messages::ApiKey;
+
+use serve::{Close, decode, encode};
 
 /// Serves one frame (without its length prefix). One request of a connection at a time.
-pub async fn dispatch(_services: &Services, _connection: &Connection, _frame: BytesMut) -> Reply {
-    todo!()
+pub async fn dispatch(services: &Services, connection: &Connection, frame: BytesMut) -> Reply {
+    let (header, at) = match header::parse(&frame) {
+        Ok(parsed) => parsed,
+        Err(reason) => return Reply::Close(reason),
+    };
+    let ctx = RequestContext { services, connection, header: &header };
+    if header.api_key == ApiKey::ApiVersions {
+        let mut body = frame.freeze();
+        body.advance(at);
+        return api_versions::handle(&ctx, body);
+    }
+    let range = header.api_key.valid_versions();
+    if header.api_version < range.min || header.api_version > range.max {
+        return Reply::Close(format!("unsupported {:?} v{}", header.api_key, header.api_version));
+    }
+    match header.api_key {
+        ApiKey::Produce => produce::handle(&ctx, frame, at).await,
+        ApiKey::Fetch => fetch::handle(&ctx, frame, at).await,
+        _ => serve(&ctx, frame, at).await.unwrap_or_else(|Close(reason)| Reply::Close(reason)),
+    }
+}
+
+/// The APIs whose messages are `kafka-protocol`'s: decode, handle, encode.
+async fn serve(ctx: &RequestContext<'_>, frame: BytesMut, at: usize) -> Result<Reply, Close> {
+    let mut body = frame.freeze();
+    body.advance(at);
+    match ctx.header.api_key {
+        ApiKey::ListOffsets => encode(ctx, &list_offsets::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::Metadata => encode(ctx, &metadata::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::CreateTopics => encode(ctx, &create_topics::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DeleteTopics => encode(ctx, &delete_topics::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DeleteRecords => encode(ctx, &delete_records::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::OffsetForLeaderEpoch => encode(ctx, &offset_for_leader_epoch::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DescribeConfigs => encode(ctx, &describe_configs::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::AlterConfigs => encode(ctx, &alter_configs::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DescribeLogDirs => encode(ctx, &describe_log_dirs::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::CreatePartitions => encode(ctx, &create_partitions::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::IncrementalAlterConfigs => {
+            encode(ctx, &incremental_alter_configs::handle(ctx, decode(ctx, body)?).await?)
+        }
+        ApiKey::DescribeCluster => encode(ctx, &describe_cluster::handle(ctx, decode(ctx, body)?).await?),
+        key => Err(Close(format!("{key:?} is not served"))),
+    }
 }

@@ -54,6 +54,7 @@ impl LogManager {
     }
     /// Loads (and after a crash recovers) the logs of the partitions that `wanted` knows; `wanted` gives topic id and
     /// config by topic name. Directories of other topics are left alone and reported: the broker never invents topics.
+    #[allow(clippy::type_complexity)]
     pub fn load(&self, _wanted: &dyn Fn(&str) -> Option<(TopicId, Arc<TopicConfig>)>) -> Result<(), ManagerError> {
         todo!()
     }

@@ -1,0 +1,10 @@
+//! Produce (0), versions 0-11.
+
+use bytes::BytesMut;
+
+use super::context::{Reply, RequestContext};
+
+/// `body` begins at byte `at` of `frame`.
+pub async fn handle(_ctx: &RequestContext<'_>, _frame: BytesMut, _at: usize) -> Reply {
+    todo!()
+}
