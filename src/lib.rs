@@ -2,6 +2,7 @@
 //!
 //! Modules stand in reading order; each may use those above it, never those below.
 
+pub mod alloc;
 pub mod api;
 pub mod broker;
 pub mod cli;
@@ -19,3 +20,6 @@ pub mod spawn;
 pub mod storage;
 pub mod types;
 pub mod wire;
+
+#[global_allocator]
+static ALLOCATOR: alloc::LazyLarge = alloc::LazyLarge;

@@ -1,5 +1,9 @@
 //! Bytes to values and back: frames, headers, the table of API versions, error codes, record batches,
 //! message sets, compression. Knows no sockets and no files.
 
+pub mod api_versions;
 pub mod batch;
 pub mod error_code;
+pub mod frame;
+pub mod guard;
+pub mod header;

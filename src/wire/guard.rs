@@ -1,0 +1,84 @@
+//! Decoding what strangers sent with codecs that believe array counts.
+//!
+//! `kafka-protocol` reserves an array of the size the wire announces before it looks at the bytes. Two things make that
+//! harmless: [`crate::alloc`] serves such reservations with address space that costs nothing until it is touched,
+//! and the reader handed to the codec here ends early, as if the bytes had run out, once this thread has reserved more
+//! than [`allowance`] since the decode began.
+
+use std::ops::Range;
+
+use bytes::{Buf, Bytes};
+use kafka_protocol::protocol::Decodable;
+use kafka_protocol::protocol::buf::ByteBuf;
+
+use crate::alloc;
+
+/// Why a body cannot be read. Kafka closes the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    #[error("the body of {bytes} bytes is not a valid one of version {version}")]
+    Body { bytes: usize, version: i16 },
+    #[error("the body of {bytes} bytes claims more elements than its size allows")]
+    Counts { bytes: usize },
+}
+
+/// Bytes that decoding a body of `bytes` may reserve.
+fn allowance(bytes: usize) -> usize {
+    (4 << 20) + 12 * bytes
+}
+
+/// Decodes one message. Bytes after it are ignored, as Kafka ignores them. The strings of the result share `body`.
+pub fn decode<T: Decodable>(body: Bytes, version: i16) -> Result<T, Malformed> {
+    let bytes = body.len();
+    let mut reader = Guarded { body, start: alloc::reserved_by_thread(), allowance: allowance(bytes), tripped: false };
+    match T::decode(&mut reader, version) {
+        Ok(message) if !reader.tripped => Ok(message),
+        _ if reader.tripped => Err(Malformed::Counts { bytes }),
+        _ => Err(Malformed::Body { bytes, version }),
+    }
+}
+
+/// A body that ends when too much memory was reserved while reading it.
+struct Guarded {
+    body: Bytes,
+    start: u64,
+    allowance: usize,
+    tripped: bool,
+}
+
+impl Guarded {
+    /// Ends the body when the allowance is used up.
+    fn watch(&mut self) {
+        if alloc::reserved_by_thread().wrapping_sub(self.start) > self.allowance as u64 {
+            self.tripped = true;
+            self.body.clear();
+        }
+    }
+}
+
+impl Buf for Guarded {
+    fn remaining(&self) -> usize {
+        if alloc::reserved_by_thread().wrapping_sub(self.start) > self.allowance as u64 { 0 } else { self.body.len() }
+    }
+
+    fn chunk(&self) -> &[u8] {
+        if self.remaining() == 0 { &[] } else { &self.body }
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.body.advance(bytes);
+        self.watch();
+    }
+}
+
+impl ByteBuf for Guarded {
+    fn peek_bytes(&mut self, range: Range<usize>) -> Bytes {
+        self.body.slice(range)
+    }
+
+    fn get_bytes(&mut self, size: usize) -> Bytes {
+        let taken = self.body.split_to(size);
+        self.watch();
+        taken
+    }
+}

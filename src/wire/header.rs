@@ -1,0 +1,198 @@
+//! Request and response headers of every version.
+//!
+//! ```text
+//! request  v0: api_key i16, api_version i16, correlation_id i32
+//!          v1: v0, client_id nullable string (i16 length)
+//!          v2: v1, tagged fields         (the client id keeps its classic length)
+//! response v0: correlation_id i32
+//!          v1: v0, tagged fields
+//! ```
+
+use bytes::{Buf, BufMut, BytesMut};
+
+use super::api_versions::ApiKey;
+
+/// What stands before every request body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestHeader {
+    pub api_key: ApiKey,
+    /// One the table serves, except of ApiVersions, where any number is let through to be answered with 35.
+    pub api_version: i16,
+    /// Echoed unchanged; any number.
+    pub correlation_id: i32,
+    pub client_id: Option<Box<str>>,
+}
+
+/// Why a request cannot be answered. Kafka closes the connection for each of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    #[error("the request ends inside its header")]
+    Truncated,
+    #[error("api key {0} is unknown")]
+    UnknownApi(i16),
+    #[error("{} is not served", .0.name())]
+    NotServed(ApiKey),
+    #[error("version {version} of {} is not between 0 and {}", .api.name(), .api.row().max_version)]
+    UnsupportedVersion { api: ApiKey, version: i16 },
+    #[error("client id length {0} is negative")]
+    ClientIdLength(i16),
+    #[error("client id is not UTF-8")]
+    ClientIdEncoding,
+    #[error("a tagged field of the header is malformed")]
+    TaggedFields,
+}
+
+impl RequestHeader {
+    /// Takes the header off the front of `frame`; what is left is the body.
+    pub fn take(frame: &mut BytesMut) -> Result<RequestHeader, HeaderError> {
+        let mut rest: &[u8] = frame;
+        let header = RequestHeader::read(&mut rest)?;
+        let body_at = frame.len() - rest.len();
+        frame.advance(body_at);
+        Ok(header)
+    }
+
+    /// Reads the header and leaves `bytes` at the body.
+    pub fn read(bytes: &mut &[u8]) -> Result<RequestHeader, HeaderError> {
+        let key = bytes.try_get_i16().map_err(|_| HeaderError::Truncated)?;
+        let api_version = bytes.try_get_i16().map_err(|_| HeaderError::Truncated)?;
+        let correlation_id = bytes.try_get_i32().map_err(|_| HeaderError::Truncated)?;
+        let api_key = ApiKey::from_code(key).ok_or(HeaderError::UnknownApi(key))?;
+        if !api_key.row().served {
+            return Err(HeaderError::NotServed(api_key));
+        }
+        if api_key != ApiKey::ApiVersions && !api_key.serves(api_version) {
+            return Err(HeaderError::UnsupportedVersion { api: api_key, version: api_version });
+        }
+        let version = api_key.request_header_version(api_version);
+        let client_id = if version >= 1 { read_client_id(bytes)? } else { None };
+        if version >= 2 {
+            skip_tagged_fields(bytes).ok_or(HeaderError::TaggedFields)?;
+        }
+        Ok(RequestHeader { api_key, api_version, correlation_id, client_id })
+    }
+}
+
+fn read_client_id(bytes: &mut &[u8]) -> Result<Option<Box<str>>, HeaderError> {
+    let length = bytes.try_get_i16().map_err(|_| HeaderError::Truncated)?;
+    if length == -1 {
+        return Ok(None);
+    }
+    let length = usize::try_from(length).map_err(|_| HeaderError::ClientIdLength(length))?;
+    let (text, rest) = bytes.split_at_checked(length).ok_or(HeaderError::Truncated)?;
+    *bytes = rest;
+    let text = std::str::from_utf8(text).map_err(|_| HeaderError::ClientIdEncoding)?;
+    Ok(Some(text.into()))
+}
+
+/// Unknown tags are skipped, never an error.
+fn skip_tagged_fields(bytes: &mut &[u8]) -> Option<()> {
+    for _ in 0..read_unsigned_varint(bytes)? {
+        read_unsigned_varint(bytes)?;
+        let size = read_unsigned_varint(bytes)?;
+        *bytes = bytes.get(usize::try_from(size).ok()?..)?;
+    }
+    Some(())
+}
+
+fn read_unsigned_varint(bytes: &mut &[u8]) -> Option<u32> {
+    let mut value = 0u32;
+    for shift in (0..35).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u32::from(byte & 0x7f).checked_shl(shift)?;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Writes the header of the answer to a request of this API and version.
+pub fn put_response_header(out: &mut BytesMut, api_key: ApiKey, api_version: i16, correlation_id: i32) {
+    out.put_i32(correlation_id);
+    if api_key.response_header_version(api_version) >= 1 {
+        out.put_u8(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kafka_protocol::messages::RequestHeader as Theirs;
+    use kafka_protocol::protocol::{Encodable, StrBytes};
+
+    fn encoded(key: ApiKey, version: i16, client_id: Option<&'static str>) -> BytesMut {
+        let mut header = Theirs::default()
+            .with_request_api_key(key.code())
+            .with_request_api_version(version)
+            .with_correlation_id(-7)
+            .with_client_id(client_id.map(StrBytes::from_static_str));
+        if key.request_header_version(version) >= 2 {
+            header = header.with_unknown_tagged_field(3, bytes::Bytes::from_static(b"later"));
+        }
+        let mut out = BytesMut::new();
+        header.encode(&mut out, key.request_header_version(version)).expect("encodable");
+        out.put_slice(b"body");
+        out
+    }
+
+    #[test]
+    fn reads_the_header_of_every_served_version_and_leaves_the_body() {
+        for row in super::super::api_versions::advertised() {
+            for version in row.min_version..=row.max_version {
+                for client_id in [None, Some(""), Some("rdkafka")] {
+                    let mut frame = encoded(row.key, version, client_id);
+                    let header = RequestHeader::take(&mut frame).expect("valid");
+                    assert_eq!((header.api_key, header.api_version), (row.key, version));
+                    assert_eq!(header.correlation_id, -7);
+                    assert_eq!(header.client_id.as_deref(), client_id);
+                    assert_eq!(&frame[..], b"body");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_an_error() {
+        let whole = encoded(ApiKey::Metadata, 12, Some("c"));
+        for end in 0..whole.len() - b"body".len() {
+            assert!(RequestHeader::read(&mut &whole[..end]).is_err(), "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_served() {
+        let read = |bytes: &[u8]| RequestHeader::read(&mut &bytes[..]);
+        assert_eq!(read(&[0x7f, 0xff, 0, 0, 0, 0, 0, 1, 0xff, 0xff]), Err(HeaderError::UnknownApi(32767)));
+        assert_eq!(read(&[0, 10, 0, 0, 0, 0, 0, 1, 0xff, 0xff]), Err(HeaderError::NotServed(ApiKey::FindCoordinator)));
+        assert_eq!(
+            read(&[0, 3, 0, 13, 0, 0, 0, 1, 0xff, 0xff, 0]),
+            Err(HeaderError::UnsupportedVersion { api: ApiKey::Metadata, version: 13 })
+        );
+        assert_eq!(read(&[0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xfe]), Err(HeaderError::ClientIdLength(-2)));
+        assert_eq!(read(&[0, 3, 0, 1, 0, 0, 0, 1, 0, 1, 0xff]), Err(HeaderError::ClientIdEncoding));
+        assert_eq!(
+            read(&[0, 3, 0, 9, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            Err(HeaderError::TaggedFields)
+        );
+    }
+
+    #[test]
+    fn api_versions_of_any_version_is_let_through() {
+        let mut frame = encoded(ApiKey::ApiVersions, 99, Some("new"));
+        assert_eq!(RequestHeader::take(&mut frame).map(|h| h.api_version), Ok(99));
+    }
+
+    #[test]
+    fn only_flexible_answers_have_tags_and_api_versions_never() {
+        let put = |key, version| {
+            let mut out = BytesMut::new();
+            put_response_header(&mut out, key, version, -1);
+            out.len()
+        };
+        assert_eq!(put(ApiKey::Metadata, 8), 4);
+        assert_eq!(put(ApiKey::Metadata, 9), 5);
+        assert_eq!(put(ApiKey::ApiVersions, 4), 4);
+    }
+}
