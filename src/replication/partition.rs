@@ -1,10 +1,24 @@
 //! One partition on this broker: its log, its role, its in-sync replicas.
+//!
+//! ```text
+//! append ── role (read lock) ── log ── high watermark ── waiters: produce, parked fetches
+//! read   ── role (read lock) ── log view up to high watermark, last stable offset or log end
+//! change of role (write lock): no append of the old role can follow it
+//! ```
+//! The role's lock is held shared by appends and reads and alone by a change of role; the log orders appends itself.
+//! The high watermark has a lock of its own, so that of two moves the later wins.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
-use super::waiters::Parked;
+use parking_lot::{Mutex, RwLock};
+
+use super::flush::GroupCommit;
+use super::role::{FollowerFetch, Role};
+use super::table::{LeaderAndIsr, Surroundings};
+use super::waiters::{OffsetWaiters, Parked, ParkedFetches};
 use crate::storage::log::{
-    AbortedTransaction, AppendError, AppendInfo, AppendParams, FileSlice, Log, LogOffsets, TimestampOffset,
+    AbortedTransaction, AppendError, AppendInfo, AppendParams, FileSlice, Log, LogOffsets, ReadError, TimestampOffset,
 };
 use crate::types::{Acks, BrokerId, IsolationLevel, LeaderEpoch, Offset, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
@@ -13,7 +27,7 @@ use crate::wire::error_code::ErrorCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     Consumer(IsolationLevel),
-    /// A follower with its id and broker epoch (-1 unknown), or the debugging consumer.
+    /// A follower with its id and broker epoch (-1 unknown).
     Replica {
         id: BrokerId,
         broker_epoch: i64,
@@ -53,8 +67,11 @@ pub struct PartitionRead {
 #[derive(Clone, Copy, Debug)]
 pub struct LeaderAppend {
     pub info: AppendInfo,
-    /// Acks=all: wait until the high watermark is at least this.
+    /// Wait with [`Partition::committed`] until the high watermark is at least this. `None` when there is nothing to
+    /// wait for: acks is not all, or the append is committed already.
     pub committed_at: Option<Offset>,
+    /// Acks=1 with `flush.messages` reached: wait with [`Partition::durable`] until an fsync covers this.
+    pub durable_at: Option<Offset>,
 }
 
 /// Why a wait for the high watermark ended without it.
@@ -65,74 +82,480 @@ pub enum NotCommitted {
     Storage,
 }
 
+impl NotCommitted {
+    /// What Produce answers.
+    pub fn code(self) -> ErrorCode {
+        match self {
+            NotCommitted::NotLeader => ErrorCode::NotLeaderOrFollower,
+            NotCommitted::NotEnoughReplicasAfterAppend => ErrorCode::NotEnoughReplicasAfterAppend,
+            NotCommitted::Storage => ErrorCode::KafkaStorageError,
+        }
+    }
+}
+
 /// One partition on this broker.
 #[derive(Debug)]
-pub struct Partition {}
+pub struct Partition {
+    me: Weak<Partition>,
+    tp: TopicPartition,
+    topic_id: TopicId,
+    around: Arc<Surroundings>,
+    /// `None` when its directory was offline from the start.
+    log: Option<Arc<Log>>,
+    /// The log's directory failed; once set it stays.
+    offline: AtomicBool,
+    role: RwLock<Role>,
+    /// Held while the high watermark is computed and set.
+    advancing: Mutex<()>,
+    group_commit: GroupCommit,
+    committed: OffsetWaiters,
+    durable: OffsetWaiters,
+    fetches: ParkedFetches,
+}
 
 impl Partition {
+    /// With no log: every access answers KAFKA_STORAGE_ERROR.
+    pub(super) fn new(
+        tp: TopicPartition,
+        topic_id: TopicId,
+        around: Arc<Surroundings>,
+        log: Option<Arc<Log>>,
+    ) -> Arc<Partition> {
+        let log_end = log.as_ref().map_or(Offset::ZERO, |log| log.offsets().log_end);
+        Arc::new_cyclic(|me| Partition {
+            me: me.clone(),
+            tp,
+            topic_id,
+            around,
+            offline: AtomicBool::new(log.is_none()),
+            log,
+            role: RwLock::new(Role::unknown()),
+            advancing: Mutex::new(()),
+            group_commit: GroupCommit::new(log_end),
+            committed: OffsetWaiters::default(),
+            durable: OffsetWaiters::default(),
+            fetches: ParkedFetches::default(),
+        })
+    }
+
     pub fn topic_partition(&self) -> &TopicPartition {
-        todo!()
+        &self.tp
     }
     pub fn topic_id(&self) -> TopicId {
-        todo!()
+        self.topic_id
     }
     /// The log; `KafkaStorageError` when its directory is offline.
     pub fn log(&self) -> Result<Arc<Log>, ErrorCode> {
-        todo!()
+        self.online_log().cloned()
     }
     pub fn is_leader(&self) -> bool {
-        todo!()
+        self.role.read().leading.is_some()
+    }
+    /// Whom the controller named; [`BrokerId::NONE`] when nobody.
+    pub fn leader(&self) -> BrokerId {
+        self.role.read().leader
     }
     pub fn leader_epoch(&self) -> LeaderEpoch {
-        todo!()
+        self.role.read().leader_epoch
     }
+    /// The committed ISR; empty on a follower.
     pub fn isr(&self) -> Vec<BrokerId> {
-        todo!()
+        self.role.read().leading.as_ref().map_or_else(Vec::new, |leading| leading.isr.committed().clone())
     }
-    /// FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR in Kafka's order.
-    pub fn check(&self, _current_leader_epoch: LeaderEpoch, _only_leader: bool) -> Result<(), ErrorCode> {
-        todo!()
+    /// Assignment order.
+    pub fn replicas(&self) -> Vec<BrokerId> {
+        self.role.read().replicas.clone()
+    }
+    /// KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER: the first that holds.
+    pub fn check(&self, current_leader_epoch: LeaderEpoch, only_leader: bool) -> Result<(), ErrorCode> {
+        self.online_log()?;
+        self.role.read().check(current_leader_epoch, only_leader)
     }
 
-    /// min.insync.replicas is checked first for acks=all (NOT_ENOUGH_REPLICAS, nothing appended).
+    /// Appends a client's (or coordinator's) records and moves the high watermark as far as it can go at once.
+    /// The partition's own leader epoch is stamped, whatever `params` says.
+    ///
+    /// Refused before anything is appended: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, and for acks=all
+    /// NOT_ENOUGH_REPLICAS while the committed ISR is below `min.insync.replicas`; then what the log refuses.
     pub fn append_to_leader(
         &self,
-        _records: &mut [u8],
-        _acks: Acks,
-        _params: AppendParams,
+        records: &mut [u8],
+        acks: Acks,
+        params: AppendParams,
     ) -> Result<LeaderAppend, AppendError> {
-        todo!()
-    }
-    /// Completes when the high watermark is at least `offset` (after the fsync that flush.messages asks for),
-    /// or leadership is lost.
-    pub async fn committed(&self, _offset: Offset) -> Result<(), NotCommitted> {
-        todo!()
+        let log = self.online_log().map_err(|code| refused(code, "the log directory is offline", Offset::NONE))?;
+        let role = self.role.read();
+        let Some(leading) = &role.leading else {
+            return Err(refused(ErrorCode::NotLeaderOrFollower, "this broker does not lead", Offset::NONE));
+        };
+        let config = log.config();
+        let (in_sync, required) =
+            (leading.isr.committed().len(), role.effective_min_isr(config.min_insync_replicas));
+        if acks == Acks::All && in_sync < required {
+            let message = format!("{in_sync} replicas are in sync, {required} are required");
+            return Err(refused(ErrorCode::NotEnoughReplicas, message, log.offsets().log_start));
+        }
+        let params = AppendParams { leader_epoch: role.leader_epoch, ..params };
+        let info = log.append_as_leader(records, params).inspect_err(|error| {
+            if matches!(error, AppendError::Storage { .. }) {
+                self.go_offline();
+            }
+        })?;
+        let end = info.last_offset + 1;
+        let flush = !info.duplicate && (config.flush_messages <= 1 || log.needs_flush(params.now_ms));
+        if flush {
+            self.flush_to(end);
+        }
+        let reached = self.advance(&role, log);
+        if !reached.moved {
+            self.fetches.wake_appended();
+        }
+        Ok(LeaderAppend {
+            info,
+            committed_at: (acks == Acks::All && (reached.high_watermark < end || self.group_commit.owes(end)))
+                .then_some(end),
+            durable_at: (acks == Acks::Leader && self.group_commit.owes(end)).then_some(end),
+        })
     }
 
-    pub fn read(&self, _fetch: PartitionFetch) -> Result<PartitionRead, ErrorCode> {
-        todo!()
+    /// Completes when the high watermark is at least `offset` (after the fsync that flush.messages asks for),
+    /// or leadership is lost. The min ISR is checked once more then (NOT_ENOUGH_REPLICAS_AFTER_APPEND).
+    pub async fn committed(&self, offset: Offset) -> Result<(), NotCommitted> {
+        self.durable(offset).await?;
+        let waiter = self.committed.register(offset);
+        // Looked at after registering: a move in between finds either the waiter or this look.
+        let reached = {
+            let role = self.role.read();
+            if role.leading.is_none() {
+                return Err(NotCommitted::NotLeader);
+            }
+            let log = self.online_log().map_err(|_| NotCommitted::Storage)?;
+            log.offsets().high_watermark >= offset
+        };
+        if !reached {
+            waiter.await?;
+        }
+        let role = self.role.read();
+        let log = self.online_log().map_err(|_| NotCommitted::Storage)?;
+        match &role.leading {
+            None => Err(NotCommitted::NotLeader),
+            Some(leading)
+                if leading.isr.maximal_len() < role.effective_min_isr(log.config().min_insync_replicas) =>
+            {
+                Err(NotCommitted::NotEnoughReplicasAfterAppend)
+            }
+            Some(_) => Ok(()),
+        }
     }
-    /// Wakes `parked` when something beyond what `reader` sees at `offset` may be readable.
-    pub fn park(&self, _parked: &Arc<Parked>, _reader: Reader) {
-        todo!()
+
+    /// Completes when no fsync that `flush.messages` asked for is owed below `offset`.
+    pub async fn durable(&self, offset: Offset) -> Result<(), NotCommitted> {
+        if !self.group_commit.owes(offset) {
+            return Ok(());
+        }
+        let waiter = self.durable.register(offset);
+        if self.online_log().is_err() {
+            return Err(NotCommitted::Storage);
+        }
+        if !self.group_commit.owes(offset) {
+            return Ok(());
+        }
+        waiter.await
+    }
+
+    /// Reads for `fetch.reader`: consumers to the high watermark or last stable offset, replicas to the log end.
+    ///
+    /// First failing check wins: KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
+    /// NOT_LEADER_OR_FOLLOWER, a replica id that is not assigned (UNKNOWN_LEADER_EPOCH when an epoch was given, else
+    /// NOT_LEADER_OR_FOLLOWER), diverging epoch (no error), OFFSET_OUT_OF_RANGE outside [log start, log end].
+    pub fn read(&self, fetch: PartitionFetch) -> Result<PartitionRead, ErrorCode> {
+        let log = self.online_log()?;
+        let role = self.role.read();
+        role.check(fetch.current_leader_epoch, fetch.only_leader)?;
+        if let (Reader::Replica { id, .. }, Some(_)) = (fetch.reader, &role.leading)
+            && !role.replicas.contains(&id)
+        {
+            return Err(match fetch.current_leader_epoch {
+                LeaderEpoch::NONE => ErrorCode::NotLeaderOrFollower,
+                _ => ErrorCode::UnknownLeaderEpoch,
+            });
+        }
+        // Taken before the data: what is read is at least as new as what the answer says about it.
+        let offsets = log.offsets();
+        if fetch.last_fetched_epoch != LeaderEpoch::NONE {
+            if fetch.offset < offsets.log_start {
+                return Err(ErrorCode::OffsetOutOfRange);
+            }
+            let Some((epoch, end)) = log.end_offset_for_epoch(fetch.last_fetched_epoch) else {
+                return Err(ErrorCode::OffsetOutOfRange);
+            };
+            if epoch < fetch.last_fetched_epoch || end < fetch.offset {
+                return Ok(PartitionRead { offsets, slice: None, aborted: None, diverging: Some((epoch, end)) });
+            }
+        }
+        if fetch.offset < offsets.log_start || fetch.offset > offsets.log_end {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let upper = readable(&offsets, fetch.reader);
+        let read_committed = fetch.reader == Reader::Consumer(IsolationLevel::ReadCommitted);
+        if fetch.offset >= upper {
+            return Ok(PartitionRead {
+                offsets,
+                slice: None,
+                aborted: read_committed.then(Vec::new),
+                diverging: None,
+            });
+        }
+        let read = log
+            .read(fetch.offset, upper, fetch.max_bytes, fetch.min_one_batch)
+            .map_err(|error| self.read_failed(error))?;
+        let aborted = match read_committed {
+            true => Some(log.aborted_transactions(fetch.offset, &read).map_err(|error| self.read_failed(error))?),
+            false => None,
+        };
+        Ok(PartitionRead { offsets, slice: read.slice, aborted, diverging: None })
+    }
+
+    /// Notes how far a follower is, from a fetch that `read` served with `read` (not one that diverged, and only the
+    /// first time a request is looked at, not when it is looked at again after a wait). Moves the high watermark.
+    pub fn record_follower_fetch(&self, fetch: &PartitionFetch, read: &PartitionRead) -> Result<(), ErrorCode> {
+        let Reader::Replica { id, broker_epoch } = fetch.reader else { return Ok(()) };
+        if read.diverging.is_some() {
+            return Ok(());
+        }
+        let log = self.online_log()?;
+        let role = self.role.read();
+        let leading = role.leading.as_ref().ok_or(ErrorCode::NotLeaderOrFollower)?;
+        leading.record(&FollowerFetch {
+            id,
+            broker_epoch,
+            offset: fetch.offset,
+            log_start: fetch.log_start_offset,
+            leader_end: read.offsets.log_end,
+            now_ms: self.around.clock.monotonic_ms(),
+        })?;
+        self.advance(&role, log);
+        Ok(())
+    }
+
+    /// Wakes `parked` when something beyond what `reader` saw may be readable, for as long as it lives. A fetch parks
+    /// once, before it first reads: what comes between the read and the wait then wakes it too.
+    pub fn park(&self, parked: &Arc<Parked>, reader: Reader) {
+        self.fetches.park(parked, reader);
     }
 
     /// What `reader` may see: high watermark, last stable offset, or log end.
-    pub fn upper_bound(&self, _reader: Reader) -> Result<Offset, ErrorCode> {
-        todo!()
+    /// A consumer of a leader that does not know yet how far its predecessor committed gets OFFSET_NOT_AVAILABLE
+    /// (KIP-207).
+    pub fn upper_bound(&self, reader: Reader) -> Result<Offset, ErrorCode> {
+        let log = self.online_log()?;
+        let offsets = log.offsets();
+        self.knows_committed(reader, &offsets)?;
+        Ok(readable(&offsets, reader))
     }
+    /// First record at or after `timestamp_ms` that `reader` may see.
     pub fn offset_for_timestamp(
         &self,
-        _timestamp_ms: i64,
-        _reader: Reader,
+        timestamp_ms: i64,
+        reader: Reader,
     ) -> Result<Option<TimestampOffset>, ErrorCode> {
-        todo!()
+        let log = self.online_log()?;
+        let offsets = log.offsets();
+        let found = log
+            .offset_for_timestamp(timestamp_ms, readable(&offsets, reader))
+            .map_err(|error| self.read_failed(error))?;
+        if found.is_none() {
+            // It may be there, beyond what this leader knows to be committed.
+            self.knows_committed(reader, &offsets)?;
+        }
+        Ok(found)
     }
-    pub fn end_offset_for_epoch(&self, _epoch: LeaderEpoch) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
-        todo!()
+    /// OffsetForLeaderEpoch: the largest epoch not above `epoch` and where it ends; `None` when undefined.
+    pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
+        Ok(self.online_log()?.end_offset_for_epoch(epoch))
     }
     /// DeleteRecords on the leader; -1 = high watermark. Returns the new low watermark.
-    pub fn delete_records(&self, _to: Offset) -> Result<Offset, ErrorCode> {
-        todo!()
+    ///
+    /// NOT_LEADER_OR_FOLLOWER; POLICY_VIOLATION where `cleanup.policy` has no `delete`; OFFSET_OUT_OF_RANGE for other
+    /// negative offsets and beyond the high watermark.
+    pub fn delete_records(&self, to: Offset) -> Result<Offset, ErrorCode> {
+        let log = self.online_log()?;
+        let role = self.role.read();
+        let leading = role.leading.as_ref().ok_or(ErrorCode::NotLeaderOrFollower)?;
+        if !log.config().cleanup_delete {
+            return Err(ErrorCode::PolicyViolation);
+        }
+        let high_watermark = log.offsets().high_watermark;
+        let to = if to == Offset::NONE { high_watermark } else { to };
+        if to < Offset::ZERO || to > high_watermark {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        log.raise_log_start(to);
+        Ok(leading.low_watermark(log.offsets().log_start, |id| self.around.is_alive(id)))
+    }
+
+    /// Takes the lead as `change` says. The log's directory failing meanwhile is KAFKA_STORAGE_ERROR.
+    pub(super) fn make_leader(&self, change: &LeaderAndIsr) -> Result<(), ErrorCode> {
+        let log = self.online_log()?;
+        let mut role = self.role.write();
+        let log_end = log.offsets().log_end;
+        let rose = role.lead(self.around.broker, change, log_end, self.around.clock.monotonic_ms());
+        if rose && let Err(error) = log.assign_epoch(change.leader_epoch) {
+            // An epoch that is not noted durably could be missed by a truncation later: the partition must not lead.
+            tracing::error!(partition = %self.tp, %error, "leader epoch not noted, directory taken as failed");
+            role.leading = None;
+            drop(role);
+            self.go_offline();
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        self.advance(&role, log);
+        drop(role);
+        self.fetches.wake_all();
+        Ok(())
+    }
+
+    /// Follows as `change` says; requests that wait learn it at once.
+    pub(super) fn make_follower(&self, change: &LeaderAndIsr) {
+        self.role.write().follow(change);
+        self.stop_waiting(NotCommitted::NotLeader);
+    }
+
+    /// Serves no longer: the replica is stopped or deleted.
+    pub(super) fn stop(&self) {
+        self.role.write().leading = None;
+        self.stop_waiting(NotCommitted::NotLeader);
+    }
+
+    /// The directory failed.
+    pub fn go_offline(&self) {
+        if !self.offline.swap(true, Ordering::AcqRel) {
+            self.stop_waiting(NotCommitted::Storage);
+        }
+    }
+
+    fn stop_waiting(&self, why: NotCommitted) {
+        self.committed.fail(why);
+        self.durable.fail(why);
+        self.fetches.wake_all();
+    }
+
+    fn online_log(&self) -> Result<&Arc<Log>, ErrorCode> {
+        match &self.log {
+            Some(log) if !self.offline.load(Ordering::Acquire) => Ok(log),
+            _ => Err(ErrorCode::KafkaStorageError),
+        }
+    }
+
+    fn knows_committed(&self, reader: Reader, offsets: &LogOffsets) -> Result<(), ErrorCode> {
+        let role = self.role.read();
+        match (&role.leading, reader) {
+            (Some(leading), Reader::Consumer(_)) if offsets.high_watermark < leading.epoch_start => {
+                Err(ErrorCode::OffsetNotAvailable)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves the high watermark as far as the replicas allow and wakes whom that concerns.
+    fn advance(&self, role: &Role, log: &Log) -> Reached {
+        let Some(leading) = &role.leading else {
+            return Reached { high_watermark: log.offsets().high_watermark, moved: false };
+        };
+        let config = log.config();
+        let reached = {
+            let _later_move_wins = self.advancing.lock();
+            let offsets = log.offsets();
+            // With flush.messages=1 nothing is shown or acknowledged that a power cut could still take.
+            let local_end = match config.flush_messages <= 1 {
+                true => offsets.log_end.min(self.group_commit.durable()),
+                false => offsets.log_end,
+            };
+            let to = leading.high_watermark(
+                offsets.high_watermark,
+                local_end,
+                role.effective_min_isr(config.min_insync_replicas),
+                self.around.clock.monotonic_ms(),
+                self.around.replica_lag_time_max_ms,
+            );
+            let moved = to > offsets.high_watermark;
+            if moved {
+                log.set_high_watermark(to);
+            }
+            Reached { high_watermark: to, moved }
+        };
+        if reached.moved {
+            self.committed.passed(reached.high_watermark);
+            self.fetches.wake_all();
+        }
+        reached
+    }
+
+    /// Has everything below `end` fsynced, on the blocking pool, together with what arrives until it begins.
+    fn flush_to(&self, end: Offset) {
+        if !self.group_commit.want(end) {
+            return;
+        }
+        let me = self.me.clone();
+        self.around.spawner.blocking(Box::new(move || {
+            while let Some(partition) = me.upgrade() {
+                if !partition.flush_once() {
+                    break;
+                }
+            }
+        }));
+    }
+
+    /// True when more was asked for while it ran.
+    fn flush_once(&self) -> bool {
+        let Ok(log) = self.online_log() else {
+            self.group_commit.failed();
+            return false;
+        };
+        let end = log.offsets().log_end;
+        if let Err(error) = log.flush() {
+            tracing::error!(partition = %self.tp, %error, "fsync failed, directory taken as failed");
+            self.group_commit.failed();
+            self.go_offline();
+            return false;
+        }
+        let more = self.group_commit.flushed(end);
+        self.durable.passed(end);
+        self.advance(&self.role.read(), log);
+        more
+    }
+
+    fn read_failed(&self, error: ReadError) -> ErrorCode {
+        match error {
+            ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+            ReadError::Storage { dir, source } => {
+                tracing::error!(partition = %self.tp, dir = %dir.display(), %source, "read failed");
+                ErrorCode::KafkaStorageError
+            }
+        }
+    }
+}
+
+/// Where a look at the high watermark left it.
+struct Reached {
+    high_watermark: Offset,
+    moved: bool,
+}
+
+/// First offset `reader` may not see.
+fn readable(offsets: &LogOffsets, reader: Reader) -> Offset {
+    match reader {
+        Reader::Consumer(IsolationLevel::ReadUncommitted) => offsets.high_watermark,
+        Reader::Consumer(IsolationLevel::ReadCommitted) => offsets.last_stable,
+        Reader::Replica { .. } | Reader::Debugging => offsets.log_end,
+    }
+}
+
+fn refused(code: ErrorCode, message: impl Into<String>, log_start_offset: Offset) -> AppendError {
+    AppendError::Refused {
+        code,
+        message: message.into(),
+        record_errors: Vec::new(),
+        tell_client: false,
+        log_start_offset,
     }
 }

@@ -1,9 +1,21 @@
 //! All partitions this broker has a replica of, and how the controller's messages change them.
+//!
+//! Looking a partition up is on every request's path: a shard's read lock, a hash, a clone of an `Arc`, no
+//! allocation. Changes come from one controller at a time and are serialised.
 
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock};
+
 use super::partition::Partition;
-use crate::storage::manager::LogManager;
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::config::TopicConfig;
+use crate::spawn::Spawner;
+use crate::storage::manager::{LogManager, ManagerError};
 use crate::types::{BrokerId, LeaderEpoch, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
 
@@ -21,29 +33,210 @@ pub struct LeaderAndIsr {
     pub is_new: bool,
 }
 
+/// Resolves a topic's configuration: its overrides over the broker's defaults.
+pub type TopicConfigs = Box<dyn Fn(&str) -> Arc<TopicConfig> + Send + Sync>;
+
+/// What every partition of this broker shares.
+pub struct Surroundings {
+    pub broker: BrokerId,
+    pub clock: Arc<dyn Clock>,
+    pub spawner: Arc<dyn Spawner>,
+    pub cluster: Arc<Cluster>,
+    pub replica_lag_time_max_ms: i64,
+}
+
+impl Surroundings {
+    /// Whether a broker is in this broker's metadata.
+    pub fn is_alive(&self, broker: BrokerId) -> bool {
+        self.cluster.load().brokers.contains_key(&broker)
+    }
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").field("broker", &self.broker).finish_non_exhaustive()
+    }
+}
+
+const SHARDS: usize = 16;
+
+type Shard = RwLock<HashMap<Arc<str>, BTreeMap<i32, Arc<Partition>>>>;
+
 /// Kafka's `ReplicaManager`, minus what lives in [`Partition`].
-#[derive(Debug)]
-pub struct PartitionTable {}
+pub struct PartitionTable {
+    around: Arc<Surroundings>,
+    logs: Arc<LogManager>,
+    topic_configs: TopicConfigs,
+    hasher: RandomState,
+    shards: [Shard; SHARDS],
+    /// One controller message at a time.
+    changing: Mutex<()>,
+}
+
+impl fmt::Debug for PartitionTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartitionTable").field("broker", &self.around.broker).finish_non_exhaustive()
+    }
+}
 
 impl PartitionTable {
-    pub fn new(_broker: BrokerId, _logs: Arc<LogManager>) -> PartitionTable {
-        todo!()
+    pub fn new(around: Surroundings, logs: Arc<LogManager>, topic_configs: TopicConfigs) -> PartitionTable {
+        PartitionTable {
+            around: Arc::new(around),
+            logs,
+            topic_configs,
+            hasher: RandomState::new(),
+            shards: Default::default(),
+            changing: Mutex::new(()),
+        }
     }
-    pub fn get(&self, _topic: &str, _partition: i32) -> Option<Arc<Partition>> {
-        todo!()
+
+    pub fn get(&self, topic: &str, partition: i32) -> Option<Arc<Partition>> {
+        self.shard(topic).read().get(topic)?.get(&partition).cloned()
     }
+
     pub fn all(&self) -> Vec<Arc<Partition>> {
-        todo!()
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.read().values().flat_map(|of_topic| of_topic.values().cloned()).collect::<Vec<_>>())
+            .collect()
     }
+
+    pub fn of_topic(&self, topic: &str) -> Vec<Arc<Partition>> {
+        self.shard(topic).read().get(topic).map_or_else(Vec::new, |of_topic| of_topic.values().cloned().collect())
+    }
+
     pub fn logs(&self) -> &Arc<LogManager> {
-        todo!()
+        &self.logs
     }
-    /// Applies one controller message; one answer per partition, in order.
-    pub fn apply_leader_and_isr(&self, _changes: &[LeaderAndIsr]) -> Vec<ErrorCode> {
-        todo!()
+
+    /// A topic's configuration changed: its live logs take the new one.
+    pub fn topic_config_changed(&self, topic: &str) {
+        let config = (self.topic_configs)(topic);
+        for partition in self.of_topic(topic) {
+            if let Ok(log) = partition.log() {
+                log.set_config(Arc::clone(&config));
+            }
+        }
     }
-    /// StopReplica; with `delete` the directory goes as well.
-    pub fn stop_replica(&self, _tp: &TopicPartition, _leader_epoch: LeaderEpoch, _delete: bool) -> ErrorCode {
-        todo!()
+
+    /// Applies one controller message; one answer per partition, in order. Creates logs: blocks on the disk.
+    pub fn apply_leader_and_isr(&self, changes: &[LeaderAndIsr]) -> Vec<ErrorCode> {
+        let _one_at_a_time = self.changing.lock();
+        changes.iter().map(|change| self.apply(change).err().unwrap_or(ErrorCode::None)).collect()
     }
+
+    /// - another topic id stored: INCONSISTENT_TOPIC_ID;
+    /// - leader epoch lower than or equal to the known one: STALE_CONTROLLER_EPOCH (normal after a failover);
+    /// - not one of the replicas: UNKNOWN_TOPIC_OR_PARTITION;
+    /// - directory offline: KAFKA_STORAGE_ERROR.
+    fn apply(&self, change: &LeaderAndIsr) -> Result<(), ErrorCode> {
+        let me = self.around.broker;
+        let known = self.get(&change.tp.topic, change.tp.partition);
+        if let Some(known) = &known {
+            if !change.topic_id.is_zero() && !known.topic_id().is_zero() && known.topic_id() != change.topic_id {
+                return Err(ErrorCode::InconsistentTopicId);
+            }
+            if change.leader_epoch <= known.leader_epoch() {
+                return Err(ErrorCode::StaleControllerEpoch);
+            }
+        }
+        if !change.replicas.contains(&me) {
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
+        let partition = match known {
+            Some(partition) => partition,
+            None => self.host(change)?,
+        };
+        if change.leader == me {
+            partition.make_leader(change)
+        } else {
+            partition.log()?;
+            partition.make_follower(change);
+            Ok(())
+        }
+    }
+
+    /// Finds or makes the log of a partition not seen since start.
+    fn host(&self, change: &LeaderAndIsr) -> Result<Arc<Partition>, ErrorCode> {
+        let log = match self.logs.get(&change.tp) {
+            Some(log) if log.topic_id() != change.topic_id && !change.topic_id.is_zero() && !log.topic_id().is_zero() => {
+                return Err(ErrorCode::InconsistentTopicId);
+            }
+            Some(log) => Ok(log),
+            None if lost_its_log(change, self.around.broker) => {
+                tracing::error!(
+                    partition = %change.tp,
+                    epoch = %change.leader_epoch,
+                    "named leader of a partition that was written before, but its log is not here: nothing is created"
+                );
+                Err(ErrorCode::KafkaStorageError)
+            }
+            None => self
+                .logs
+                .get_or_create(&change.tp, change.topic_id, (self.topic_configs)(&change.tp.topic))
+                .map_err(|error: ManagerError| {
+                    tracing::error!(partition = %change.tp, %error, "log not created");
+                    ErrorCode::KafkaStorageError
+                }),
+        };
+        let failed = log.as_ref().err().copied();
+        let partition = Partition::new(change.tp.clone(), change.topic_id, Arc::clone(&self.around), log.ok());
+        self.shard(&change.tp.topic)
+            .write()
+            .entry(Arc::clone(&change.tp.topic))
+            .or_default()
+            .insert(change.tp.partition, Arc::clone(&partition));
+        failed.map_or(Ok(partition), Err)
+    }
+
+    /// StopReplica; with `delete` the directory goes as well. FENCED_LEADER_EPOCH for an epoch below the known one;
+    /// -1 and -2 (topic deletion) always pass. A partition that is not here is NONE; with `delete` its files go.
+    pub fn stop_replica(&self, tp: &TopicPartition, leader_epoch: LeaderEpoch, delete: bool) -> ErrorCode {
+        let _one_at_a_time = self.changing.lock();
+        if let Some(partition) = self.get(&tp.topic, tp.partition) {
+            if leader_epoch.0 >= 0 && leader_epoch < partition.leader_epoch() {
+                return ErrorCode::FencedLeaderEpoch;
+            }
+            if !delete {
+                // Stops fetching alone; a leader goes on serving (seen on a live 3.9.1).
+                return ErrorCode::None;
+            }
+            if partition.log().is_err() {
+                return ErrorCode::KafkaStorageError;
+            }
+            self.remove(tp);
+            partition.stop();
+        }
+        if !delete || self.logs.get(tp).is_none() {
+            return ErrorCode::None;
+        }
+        match self.logs.delete(tp) {
+            Ok(()) => ErrorCode::None,
+            Err(error) => {
+                tracing::error!(partition = %tp, %error, "log not deleted");
+                ErrorCode::KafkaStorageError
+            }
+        }
+    }
+
+    fn remove(&self, tp: &TopicPartition) {
+        let mut shard = self.shard(&tp.topic).write();
+        if let Some(of_topic) = shard.get_mut(&tp.topic) {
+            of_topic.remove(&tp.partition);
+            if of_topic.is_empty() {
+                shard.remove(&tp.topic);
+            }
+        }
+    }
+
+    fn shard(&self, topic: &str) -> &Shard {
+        &self.shards[self.hasher.hash_one(topic) as usize % SHARDS]
+    }
+}
+
+/// A leader that must have had a log (its epoch rose, it is not new) and has none: an emptied or swapped disk. Leading
+/// with an empty log would cut what the followers hold.
+fn lost_its_log(change: &LeaderAndIsr, me: BrokerId) -> bool {
+    change.leader == me && !change.is_new && change.leader_epoch > LeaderEpoch(0)
 }

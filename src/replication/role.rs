@@ -1,0 +1,338 @@
+//! What a broker is for one partition: leader with in-sync replicas and follower progress, or follower.
+//!
+//! A pure core: no log, no clock, no locks but those around a follower's progress. Rules: Kafka's `Partition` and
+//! `Replica`; KIP-966's gate on the high watermark as released in 3.9.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use super::high_watermark::high_watermark;
+use super::isr::IsrState;
+use super::table::LeaderAndIsr;
+use crate::types::{BrokerId, LeaderEpoch, Offset};
+use crate::wire::error_code::ErrorCode;
+
+/// A partition's leadership as this broker last learned it.
+#[derive(Debug)]
+pub struct Role {
+    pub leader: BrokerId,
+    pub leader_epoch: LeaderEpoch,
+    /// zkVersion of the state node.
+    pub partition_epoch: i32,
+    /// Assignment order.
+    pub replicas: Vec<BrokerId>,
+    /// `Some` on the leader.
+    pub leading: Option<Leading>,
+}
+
+/// What only a leader knows.
+#[derive(Debug)]
+pub struct Leading {
+    pub isr: IsrState,
+    /// Log end when this leader epoch began.
+    pub epoch_start: Offset,
+    followers: BTreeMap<BrokerId, Mutex<Progress>>,
+}
+
+/// How far a follower got, from its fetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Exclusive; -1 until its first fetch.
+    pub log_end: Offset,
+    pub log_start: Offset,
+    /// Leader's log end at the previous fetch.
+    last_fetch_leader_end: Offset,
+    /// Monotonic ms; 0 = never.
+    last_fetch_ms: i64,
+    last_caught_up_ms: i64,
+    /// From its fetches; -1 unknown.
+    pub broker_epoch: i64,
+}
+
+/// One follower fetch, as recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct FollowerFetch {
+    pub id: BrokerId,
+    pub broker_epoch: i64,
+    pub offset: Offset,
+    pub log_start: Offset,
+    /// Leader's log end before the data was read.
+    pub leader_end: Offset,
+    /// Monotonic.
+    pub now_ms: i64,
+}
+
+impl Progress {
+    /// A follower of a leader that was not leader before: counts as caught up when it is in the ISR.
+    fn unknown(in_isr: bool, now_ms: i64) -> Progress {
+        Progress {
+            log_end: Offset::NONE,
+            log_start: Offset::NONE,
+            last_fetch_leader_end: Offset::ZERO,
+            last_fetch_ms: 0,
+            last_caught_up_ms: if in_isr { now_ms } else { 0 },
+            broker_epoch: -1,
+        }
+    }
+
+    /// The leader was elected again: what the follower has is still known.
+    fn kept(self, in_isr: bool, leader_end: Offset, now_ms: i64) -> Progress {
+        let since = if in_isr { now_ms } else { 0 };
+        Progress {
+            last_fetch_leader_end: leader_end,
+            last_fetch_ms: since,
+            last_caught_up_ms: since,
+            broker_epoch: -1,
+            ..self
+        }
+    }
+
+    fn record(&mut self, fetch: &FollowerFetch) {
+        if fetch.offset >= fetch.leader_end {
+            self.last_caught_up_ms = self.last_caught_up_ms.max(fetch.now_ms);
+        } else if fetch.offset >= self.last_fetch_leader_end {
+            self.last_caught_up_ms = self.last_caught_up_ms.max(self.last_fetch_ms);
+        }
+        self.log_end = fetch.offset;
+        self.log_start = fetch.log_start;
+        self.last_fetch_leader_end = fetch.leader_end;
+        self.last_fetch_ms = fetch.now_ms;
+        self.broker_epoch = self.broker_epoch.max(fetch.broker_epoch);
+    }
+
+    /// Has all, or had it no longer ago than `lag_max_ms`.
+    pub fn caught_up(&self, leader_end: Offset, now_ms: i64, lag_max_ms: i64) -> bool {
+        self.log_end == leader_end || now_ms - self.last_caught_up_ms <= lag_max_ms
+    }
+}
+
+impl Role {
+    /// A partition nobody leads yet.
+    pub fn unknown() -> Role {
+        Role {
+            leader: BrokerId::NONE,
+            leader_epoch: LeaderEpoch::NONE,
+            partition_epoch: -1,
+            replicas: Vec::new(),
+            leading: None,
+        }
+    }
+
+    /// Takes the leadership `change` gives to `me`. True when the leader epoch rose: the epoch cache must then note
+    /// that it begins at `log_end`.
+    pub fn lead(&mut self, me: BrokerId, change: &LeaderAndIsr, log_end: Offset, now_ms: i64) -> bool {
+        let rose = change.leader_epoch > self.leader_epoch;
+        let before = self.leading.take();
+        let epoch_start = match &before {
+            Some(leading) if !rose => leading.epoch_start,
+            _ => log_end,
+        };
+        let followers = change.replicas.iter().filter(|id| **id != me).map(|id| {
+            let in_isr = change.isr.contains(id);
+            let progress = match before.as_ref().and_then(|leading| leading.progress(*id)) {
+                Some(known) => known.kept(in_isr, log_end, now_ms),
+                None => Progress::unknown(in_isr, now_ms),
+            };
+            (*id, Mutex::new(progress))
+        });
+        let leading =
+            Leading { isr: IsrState::Committed(change.isr.clone()), epoch_start, followers: followers.collect() };
+        self.adopt(change);
+        self.leading = Some(leading);
+        rose
+    }
+
+    /// Follows whom `change` names (nobody, when it names none).
+    pub fn follow(&mut self, change: &LeaderAndIsr) {
+        self.adopt(change);
+        self.leading = None;
+    }
+
+    fn adopt(&mut self, change: &LeaderAndIsr) {
+        self.leader = change.leader;
+        self.leader_epoch = change.leader_epoch;
+        self.partition_epoch = change.partition_epoch;
+        self.replicas.clone_from(&change.replicas);
+    }
+
+    /// FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, then NOT_LEADER_OR_FOLLOWER: an epoch says more than a role.
+    pub fn check(&self, current: LeaderEpoch, only_leader: bool) -> Result<(), ErrorCode> {
+        if current != LeaderEpoch::NONE && current < self.leader_epoch {
+            return Err(ErrorCode::FencedLeaderEpoch);
+        }
+        if current != LeaderEpoch::NONE && current > self.leader_epoch {
+            return Err(ErrorCode::UnknownLeaderEpoch);
+        }
+        if only_leader && self.leading.is_none() {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        Ok(())
+    }
+
+    /// `min.insync.replicas`, or the number of replicas where that is smaller (seen on a live 3.9.1: 3 of 2 is met by 2).
+    pub fn effective_min_isr(&self, min_insync_replicas: i32) -> usize {
+        usize::try_from(min_insync_replicas).unwrap_or(0).min(self.replicas.len())
+    }
+}
+
+impl Leading {
+    pub fn progress(&self, follower: BrokerId) -> Option<Progress> {
+        self.followers.get(&follower).map(|progress| *progress.lock())
+    }
+
+    /// Records a fetch. A broker that is no replica, or whose earlier life is fetching, is NOT_LEADER_OR_FOLLOWER
+    /// (UNKNOWN_LEADER_EPOCH for the former where the request named an epoch: the caller's part).
+    pub fn record(&self, fetch: &FollowerFetch) -> Result<(), ErrorCode> {
+        let mut progress = self.followers.get(&fetch.id).ok_or(ErrorCode::NotLeaderOrFollower)?.lock();
+        if fetch.broker_epoch >= 0 && fetch.broker_epoch < progress.broker_epoch {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        progress.record(fetch);
+        Ok(())
+    }
+
+    /// Where the high watermark belongs. Stays while the committed ISR is below `effective_min_isr`.
+    ///
+    /// Counted are the maximal ISR and every follower that is caught up by time: it is about to join, and waiting
+    /// for it now keeps it from joining with a log end below the mark.
+    pub fn high_watermark(
+        &self,
+        current: Offset,
+        local_end: Offset,
+        effective_min_isr: usize,
+        now_ms: i64,
+        lag_max_ms: i64,
+    ) -> Offset {
+        if self.isr.committed().len() < effective_min_isr {
+            return current;
+        }
+        let counted = self.followers.iter().filter_map(|(id, progress)| {
+            let progress = progress.lock();
+            let counts = self.isr.maximal().any(|member| member == *id)
+                || (progress.last_fetch_ms > 0 && progress.caught_up(local_end, now_ms, lag_max_ms));
+            counts.then_some(progress.log_end)
+        });
+        high_watermark(current, counted.chain([local_end]))
+    }
+
+    /// Smallest log start of the leader (`local_start`) and its `alive` followers.
+    pub fn low_watermark(&self, local_start: Offset, alive: impl Fn(BrokerId) -> bool) -> Offset {
+        let starts = self.followers.iter().filter(|(id, _)| alive(**id)).map(|(_, progress)| progress.lock().log_start);
+        starts.chain([local_start]).min().unwrap_or(local_start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{TopicId, TopicPartition};
+
+    const LAG_MAX_MS: i64 = 30_000;
+
+    fn ids(ids: &[i32]) -> Vec<BrokerId> {
+        ids.iter().copied().map(BrokerId).collect()
+    }
+
+    fn change(leader: i32, leader_epoch: i32, isr: &[i32], replicas: &[i32]) -> LeaderAndIsr {
+        LeaderAndIsr {
+            tp: TopicPartition::new("t", 0),
+            topic_id: TopicId::ZERO,
+            controller_epoch: 1,
+            leader: BrokerId(leader),
+            leader_epoch: LeaderEpoch(leader_epoch),
+            isr: ids(isr),
+            partition_epoch: leader_epoch,
+            replicas: ids(replicas),
+            is_new: false,
+        }
+    }
+
+    fn leader(isr: &[i32], replicas: &[i32], log_end: i64) -> Role {
+        let mut role = Role::unknown();
+        assert!(role.lead(BrokerId(1), &change(1, 0, isr, replicas), Offset(log_end), 1000));
+        role
+    }
+
+    fn fetch(id: i32, offset: i64, leader_end: i64, now_ms: i64) -> FollowerFetch {
+        FollowerFetch {
+            id: BrokerId(id),
+            broker_epoch: -1,
+            offset: Offset(offset),
+            log_start: Offset::ZERO,
+            leader_end: Offset(leader_end),
+            now_ms,
+        }
+    }
+
+    fn mark(role: &Role, current: i64, end: i64, min_isr: i32, now_ms: i64) -> i64 {
+        let leading = role.leading.as_ref().expect("leads");
+        leading
+            .high_watermark(Offset(current), Offset(end), role.effective_min_isr(min_isr), now_ms, LAG_MAX_MS)
+            .0
+    }
+
+    #[test]
+    fn a_sole_member_commits_by_itself() {
+        let role = leader(&[1], &[1], 0);
+        assert_eq!(mark(&role, 0, 7, 1, 1000), 7);
+    }
+
+    #[test]
+    fn the_mark_waits_for_every_member_of_the_isr() {
+        let role = leader(&[1, 2, 3], &[1, 2, 3], 0);
+        assert_eq!(mark(&role, 0, 10, 1, 1000), 0);
+        let leading = role.leading.as_ref().expect("leads");
+        leading.record(&fetch(2, 10, 10, 1001)).expect("a replica");
+        assert_eq!(mark(&role, 0, 10, 1, 1001), 0);
+        leading.record(&fetch(3, 8, 10, 1002)).expect("a replica");
+        assert_eq!(mark(&role, 0, 10, 1, 1002), 8);
+    }
+
+    #[test]
+    fn the_mark_waits_for_a_replica_about_to_join() {
+        let role = leader(&[1], &[1, 2], 0);
+        let leading = role.leading.as_ref().expect("leads");
+        assert_eq!(mark(&role, 0, 4, 1, 1000), 4, "never fetched: does not count");
+        leading.record(&fetch(2, 4, 4, 2000)).expect("a replica");
+        assert_eq!(mark(&role, 4, 6, 1, 2001), 4, "was caught up a moment ago: counts");
+        assert_eq!(mark(&role, 4, 6, 1, 2000 + LAG_MAX_MS + 1), 6, "fell behind: no longer counts");
+    }
+
+    #[test]
+    fn below_min_isr_nothing_is_committed() {
+        let role = leader(&[1], &[1, 2, 3], 0);
+        assert_eq!(mark(&role, 0, 5, 2, 1000), 0);
+        assert_eq!(role.effective_min_isr(9), 3);
+    }
+
+    #[test]
+    fn a_fetch_from_an_earlier_life_is_refused() {
+        let role = leader(&[1], &[1, 2], 0);
+        let leading = role.leading.as_ref().expect("leads");
+        leading.record(&FollowerFetch { broker_epoch: 7, ..fetch(2, 0, 0, 1) }).expect("a replica");
+        let stale = FollowerFetch { broker_epoch: 6, ..fetch(2, 0, 0, 2) };
+        assert_eq!(leading.record(&stale), Err(ErrorCode::NotLeaderOrFollower));
+        assert_eq!(leading.record(&fetch(9, 0, 0, 2)), Err(ErrorCode::NotLeaderOrFollower));
+    }
+
+    #[test]
+    fn the_epoch_begins_where_the_log_ended_and_stays_when_only_the_isr_changes() {
+        let mut role = leader(&[1], &[1, 2], 5);
+        assert!(!role.lead(BrokerId(1), &change(1, 0, &[1, 2], &[1, 2]), Offset(9), 2000));
+        assert_eq!(role.leading.as_ref().map(|leading| leading.epoch_start), Some(Offset(5)));
+        assert!(role.lead(BrokerId(1), &change(1, 1, &[1, 2], &[1, 2]), Offset(9), 2000));
+        assert_eq!(role.leading.as_ref().map(|leading| leading.epoch_start), Some(Offset(9)));
+    }
+
+    #[test]
+    fn the_epoch_is_checked_before_the_role() {
+        let mut role = leader(&[1], &[1], 0);
+        role.follow(&change(2, 4, &[2], &[1, 2]));
+        assert_eq!(role.check(LeaderEpoch(3), true), Err(ErrorCode::FencedLeaderEpoch));
+        assert_eq!(role.check(LeaderEpoch(5), true), Err(ErrorCode::UnknownLeaderEpoch));
+        assert_eq!(role.check(LeaderEpoch(4), true), Err(ErrorCode::NotLeaderOrFollower));
+        assert_eq!(role.check(LeaderEpoch::NONE, true), Err(ErrorCode::NotLeaderOrFollower));
+        assert_eq!(role.check(LeaderEpoch(4), false), Ok(()));
+    }
+}
