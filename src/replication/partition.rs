@@ -189,8 +189,7 @@ impl Partition {
             return Err(refused(ErrorCode::NotLeaderOrFollower, "this broker does not lead", Offset::NONE));
         };
         let config = log.config();
-        let (in_sync, required) =
-            (leading.isr.committed().len(), role.effective_min_isr(config.min_insync_replicas));
+        let (in_sync, required) = (leading.isr.committed().len(), role.effective_min_isr(config.min_insync_replicas));
         if acks == Acks::All && in_sync < required {
             let message = format!("{in_sync} replicas are in sync, {required} are required");
             return Err(refused(ErrorCode::NotEnoughReplicas, message, log.offsets().log_start));
@@ -239,9 +238,7 @@ impl Partition {
         let log = self.online_log().map_err(|_| NotCommitted::Storage)?;
         match &role.leading {
             None => Err(NotCommitted::NotLeader),
-            Some(leading)
-                if leading.isr.maximal_len() < role.effective_min_isr(log.config().min_insync_replicas) =>
-            {
+            Some(leading) if leading.isr.maximal_len() < role.effective_min_isr(log.config().min_insync_replicas) => {
                 Err(NotCommitted::NotEnoughReplicasAfterAppend)
             }
             Some(_) => Ok(()),
@@ -299,12 +296,7 @@ impl Partition {
         let upper = readable(&offsets, fetch.reader);
         let read_committed = fetch.reader == Reader::Consumer(IsolationLevel::ReadCommitted);
         if fetch.offset >= upper {
-            return Ok(PartitionRead {
-                offsets,
-                slice: None,
-                aborted: read_committed.then(Vec::new),
-                diverging: None,
-            });
+            return Ok(PartitionRead { offsets, slice: None, aborted: read_committed.then(Vec::new), diverging: None });
         }
         let read = log
             .read(fetch.offset, upper, fetch.max_bytes, fetch.min_one_batch)

@@ -267,9 +267,7 @@ mod tests {
 
     fn mark(role: &Role, current: i64, end: i64, min_isr: i32, now_ms: i64) -> i64 {
         let leading = role.leading.as_ref().expect("leads");
-        leading
-            .high_watermark(Offset(current), Offset(end), role.effective_min_isr(min_isr), now_ms, LAG_MAX_MS)
-            .0
+        leading.high_watermark(Offset(current), Offset(end), role.effective_min_isr(min_isr), now_ms, LAG_MAX_MS).0
     }
 
     #[test]

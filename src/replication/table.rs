@@ -160,7 +160,9 @@ impl PartitionTable {
     /// Finds or makes the log of a partition not seen since start.
     fn host(&self, change: &LeaderAndIsr) -> Result<Arc<Partition>, ErrorCode> {
         let log = match self.logs.get(&change.tp) {
-            Some(log) if log.topic_id() != change.topic_id && !change.topic_id.is_zero() && !log.topic_id().is_zero() => {
+            Some(log)
+                if log.topic_id() != change.topic_id && !change.topic_id.is_zero() && !log.topic_id().is_zero() =>
+            {
                 return Err(ErrorCode::InconsistentTopicId);
             }
             Some(log) => Ok(log),
