@@ -4,6 +4,11 @@
 pub mod api_versions;
 pub mod batch;
 pub mod error_code;
+pub mod fetch;
 pub mod frame;
 pub mod guard;
 pub mod header;
+pub mod leader;
+pub mod produce;
+pub mod reader;
+pub mod writer;

@@ -1,0 +1,14 @@
+//! Fetch (1), versions 0 to 17: the request copied into flat lists, the response written around its records.
+
+mod request;
+mod response;
+#[cfg(test)]
+mod tests;
+
+pub use request::{FetchRequest, ForgottenPartition, PartitionRequest, TopicRef};
+pub use response::{DivergingEpoch, FetchResponse, PartitionResponse, ResponseTopic};
+
+/// First version with compact types and tags.
+pub const FIRST_FLEXIBLE: i16 = 12;
+/// First version that names topics by id.
+pub const FIRST_WITH_IDS: i16 = 13;

@@ -1,0 +1,153 @@
+//! A fetch request.
+//!
+//! ```text
+//! replica_id i32 (..14)  max_wait_ms i32  min_bytes i32  max_bytes i32 (3+)  isolation_level i8 (4+)
+//! session_id i32  session_epoch i32 (7+)
+//! [ topic (..12) or topic_id (13+)
+//!   [ partition i32  current_leader_epoch i32 (9+)  fetch_offset i64  last_fetched_epoch i32 (12+)
+//!     log_start_offset i64 (5+)  max_bytes i32  tag 0 replica_directory_id (17+) ] ]
+//! [ forgotten topic  [ partition i32 ] ] (7+)  rack_id (11+)
+//! tag 0 cluster_id (12+)  tag 1 replica_state { replica_id i32  replica_epoch i64 } (15+)
+//! ```
+
+use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId};
+use crate::wire::reader::{ReadError, Reader};
+
+/// A topic by the one way the request's version knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TopicRef<'a> {
+    Name(&'a str),
+    Id(TopicId),
+}
+
+/// One partition that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionRequest {
+    /// Index into [`FetchRequest::topics`].
+    pub topic: u32,
+    pub partition: i32,
+    /// [`LeaderEpoch::NONE`] skips the check.
+    pub current_leader_epoch: LeaderEpoch,
+    pub fetch_offset: Offset,
+    pub last_fetched_epoch: LeaderEpoch,
+    /// Of the follower; -1 for consumers.
+    pub log_start_offset: Offset,
+    pub max_bytes: i32,
+}
+
+/// One partition that leaves its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForgottenPartition {
+    /// Index into [`FetchRequest::topics`].
+    pub topic: u32,
+    pub partition: i32,
+}
+
+/// A fetch request, names borrowed from its frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchRequest<'a> {
+    /// Consumers -1, the debugging consumer -2.
+    pub replica_id: BrokerId,
+    /// -1 unknown.
+    pub replica_epoch: i64,
+    pub max_wait_ms: i32,
+    pub min_bytes: i32,
+    /// `i32::MAX` where the version has no total limit.
+    pub max_bytes: i32,
+    pub isolation_level: i8,
+    pub session_id: i32,
+    pub session_epoch: i32,
+    /// Topics of which at least one partition is asked for or forgotten.
+    pub topics: Vec<TopicRef<'a>>,
+    pub partitions: Vec<PartitionRequest>,
+    pub forgotten: Vec<ForgottenPartition>,
+    pub rack_id: &'a str,
+}
+
+impl<'a> FetchRequest<'a> {
+    /// Reads the body that begins at byte `at` of `frame`. Bytes behind it are ignored.
+    pub fn decode(frame: &'a [u8], at: usize, version: i16) -> Result<FetchRequest<'a>, ReadError> {
+        let mut reader = Reader::new(frame, at, version >= super::FIRST_FLEXIBLE);
+        let mut request = FetchRequest {
+            replica_id: if version <= 14 { BrokerId(reader.i32("replica_id")?) } else { BrokerId::NONE },
+            replica_epoch: -1,
+            max_wait_ms: reader.i32("max_wait_ms")?,
+            min_bytes: reader.i32("min_bytes")?,
+            max_bytes: if version >= 3 { reader.i32("max_bytes")? } else { i32::MAX },
+            isolation_level: if version >= 4 { reader.i8("isolation_level")? } else { 0 },
+            session_id: if version >= 7 { reader.i32("session_id")? } else { 0 },
+            session_epoch: if version >= 7 { reader.i32("session_epoch")? } else { -1 },
+            topics: Vec::new(),
+            partitions: Vec::new(),
+            forgotten: Vec::new(),
+            rack_id: "",
+        };
+        for _ in 0..reader.array_len("topics")? {
+            let topic = TopicRef::decode(&mut reader, version)?;
+            let count = reader.array_len("partitions")?;
+            let index = request.topics.len() as u32;
+            if count > 0 {
+                request.topics.push(topic);
+            }
+            for _ in 0..count {
+                request.partitions.push(PartitionRequest::decode(&mut reader, index, version)?);
+            }
+            reader.skip_tags()?;
+        }
+        if version >= 7 {
+            for _ in 0..reader.array_len("forgotten_topics_data")? {
+                let topic = TopicRef::decode(&mut reader, version)?;
+                let count = reader.array_len("partitions")?;
+                let index = request.topics.len() as u32;
+                if count > 0 {
+                    request.topics.push(topic);
+                }
+                for _ in 0..count {
+                    request.forgotten.push(ForgottenPartition { topic: index, partition: reader.i32("partition")? });
+                }
+                reader.skip_tags()?;
+            }
+        }
+        if version >= 11 {
+            request.rack_id = reader.string("rack_id")?;
+        }
+        reader.tags(|tag, field| {
+            if tag == 1 && version >= 15 {
+                request.replica_id = BrokerId(field.i32("replica_id")?);
+                request.replica_epoch = field.i64("replica_epoch")?;
+            }
+            Ok(())
+        })?;
+        Ok(request)
+    }
+
+    /// The topic of a partition of this request.
+    pub fn topic(&self, index: u32) -> TopicRef<'a> {
+        self.topics.get(index as usize).copied().unwrap_or(TopicRef::Id(TopicId::ZERO))
+    }
+}
+
+impl<'a> TopicRef<'a> {
+    fn decode(reader: &mut Reader<'a>, version: i16) -> Result<TopicRef<'a>, ReadError> {
+        if version >= super::FIRST_WITH_IDS {
+            return reader.topic_id("topic_id").map(TopicRef::Id);
+        }
+        reader.string("topic").map(TopicRef::Name)
+    }
+}
+
+impl PartitionRequest {
+    fn decode(reader: &mut Reader<'_>, topic: u32, version: i16) -> Result<PartitionRequest, ReadError> {
+        let partition = PartitionRequest {
+            topic,
+            partition: reader.i32("partition")?,
+            current_leader_epoch: LeaderEpoch(if version >= 9 { reader.i32("current_leader_epoch")? } else { -1 }),
+            fetch_offset: Offset(reader.i64("fetch_offset")?),
+            last_fetched_epoch: LeaderEpoch(if version >= 12 { reader.i32("last_fetched_epoch")? } else { -1 }),
+            log_start_offset: Offset(if version >= 5 { reader.i64("log_start_offset")? } else { -1 }),
+            max_bytes: reader.i32("partition_max_bytes")?,
+        };
+        reader.skip_tags()?;
+        Ok(partition)
+    }
+}

@@ -1,0 +1,78 @@
+//! A produce request as places in its frame.
+//!
+//! ```text
+//! transactional_id (3+)  acks i16  timeout_ms i32  [ topic  [ index i32  records ] ]
+//! ```
+//! Records and names stay where they were received: the handler stamps offsets into the same bytes.
+
+use std::ops::Range;
+
+use crate::wire::reader::{ReadError, Reader};
+
+/// Everything but the records' bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProduceRequest {
+    pub transactional_id: Option<String>,
+    pub acks: i16,
+    pub timeout_ms: i32,
+    /// In the order of the request. A topic without partitions leaves no trace, as in Kafka's answer.
+    pub partitions: Vec<PartitionData>,
+}
+
+/// One partition's records. Places are bytes of the frame; a frame is smaller than 2 GiB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionData {
+    topic: Range<u32>,
+    pub index: i32,
+    records: Option<Range<u32>>,
+}
+
+impl PartitionData {
+    /// The topic's name in the frame that the request was read from.
+    pub fn topic<'f>(&self, frame: &'f [u8]) -> &'f str {
+        let bytes = frame.get(wide(&self.topic)).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// Whether both stand under the same topic entry of the request.
+    pub fn same_topic(&self, other: &PartitionData) -> bool {
+        self.topic == other.topic
+    }
+
+    /// The records' place in the frame; `None` when they are null.
+    pub fn records(&self) -> Option<Range<usize>> {
+        self.records.as_ref().map(wide)
+    }
+}
+
+impl ProduceRequest {
+    /// Reads the body that begins at byte `at` of `frame`. Bytes behind it are ignored.
+    pub fn decode(frame: &[u8], at: usize, version: i16) -> Result<ProduceRequest, ReadError> {
+        let mut reader = Reader::new(frame, at, version >= super::FIRST_FLEXIBLE);
+        let transactional_id =
+            if version >= 3 { reader.nullable_string("transactional_id")?.map(str::to_owned) } else { None };
+        let acks = reader.i16("acks")?;
+        let timeout_ms = reader.i32("timeout_ms")?;
+        let mut partitions = Vec::new();
+        for _ in 0..reader.array_len("topic_data")? {
+            let topic = narrow(reader.string_range("name")?);
+            for _ in 0..reader.array_len("partition_data")? {
+                let index = reader.i32("index")?;
+                let records = reader.nullable_bytes_range("records")?.map(narrow);
+                reader.skip_tags()?;
+                partitions.push(PartitionData { topic: topic.clone(), index, records });
+            }
+            reader.skip_tags()?;
+        }
+        reader.skip_tags()?;
+        Ok(ProduceRequest { transactional_id, acks, timeout_ms, partitions })
+    }
+}
+
+fn narrow(range: Range<usize>) -> Range<u32> {
+    range.start as u32..range.end as u32
+}
+
+fn wide(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
