@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-pub use super::header::RequestHeader;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, DynamicConfigs};
 use crate::config::BrokerConfig;
@@ -15,6 +14,7 @@ use crate::random::Random;
 use crate::replication::table::PartitionTable;
 use crate::storage::log::FileSlice;
 use crate::types::BrokerId;
+pub use crate::wire::header::RequestHeader;
 
 /// Everything handlers share.
 pub struct Services {

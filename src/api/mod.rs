@@ -4,7 +4,6 @@
 //! looked at. Handlers of `kafka-protocol` messages share [`serve`]; Produce and Fetch read and write their own bytes.
 
 pub mod context;
-mod header;
 pub mod serve;
 
 mod alter_configs;
@@ -25,38 +24,29 @@ mod produce;
 
 pub use context::*;
 
-use bytes::{Buf, BytesMut};
-use kafka_protocol::messages::ApiKey;
+use bytes::BytesMut;
 
+use crate::wire::api_versions::ApiKey;
 use serve::{Close, decode, encode};
 
 /// Serves one frame (without its length prefix). One request of a connection at a time.
-pub async fn dispatch(services: &Services, connection: &Connection, frame: BytesMut) -> Reply {
-    let (header, at) = match header::parse(&frame) {
-        Ok(parsed) => parsed,
-        Err(reason) => return Reply::Close(reason),
+pub async fn dispatch(services: &Services, connection: &Connection, mut frame: BytesMut) -> Reply {
+    let header = match RequestHeader::take(&mut frame) {
+        Ok(header) => header,
+        Err(error) => return Reply::Close(error.to_string()),
     };
     let ctx = RequestContext { services, connection, header: &header };
-    if header.api_key == ApiKey::ApiVersions {
-        let mut body = frame.freeze();
-        body.advance(at);
-        return api_versions::handle(&ctx, body);
-    }
-    let range = header.api_key.valid_versions();
-    if header.api_version < range.min || header.api_version > range.max {
-        return Reply::Close(format!("unsupported {:?} v{}", header.api_key, header.api_version));
-    }
-    match header.api_key {
-        ApiKey::Produce => produce::handle(&ctx, frame, at).await,
-        ApiKey::Fetch => fetch::handle(&ctx, frame, at).await,
-        _ => serve(&ctx, frame, at).await.unwrap_or_else(|Close(reason)| Reply::Close(reason)),
-    }
+    let served = match header.api_key {
+        ApiKey::Produce => produce::handle(&ctx, frame).await,
+        ApiKey::Fetch => fetch::handle(&ctx, frame).await,
+        ApiKey::ApiVersions => api_versions::handle(&ctx, frame),
+        _ => serve(&ctx, frame).await,
+    };
+    served.unwrap_or_else(|Close(reason)| Reply::Close(reason))
 }
 
 /// The APIs whose messages are `kafka-protocol`'s: decode, handle, encode.
-async fn serve(ctx: &RequestContext<'_>, frame: BytesMut, at: usize) -> Result<Reply, Close> {
-    let mut body = frame.freeze();
-    body.advance(at);
+async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close> {
     match ctx.header.api_key {
         ApiKey::ListOffsets => encode(ctx, &list_offsets::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::Metadata => encode(ctx, &metadata::handle(ctx, decode(ctx, body)?).await?),
@@ -72,6 +62,6 @@ async fn serve(ctx: &RequestContext<'_>, frame: BytesMut, at: usize) -> Result<R
             encode(ctx, &incremental_alter_configs::handle(ctx, decode(ctx, body)?).await?)
         }
         ApiKey::DescribeCluster => encode(ctx, &describe_cluster::handle(ctx, decode(ctx, body)?).await?),
-        key => Err(Close(format!("{key:?} is not served"))),
+        key => Err(Close(format!("{} is not served", key.name()))),
     }
 }

@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 
 use super::context::{Reply, RequestContext};
+use super::serve::Close;
 
-/// `body` begins at byte `at` of `frame`.
-pub async fn handle(_ctx: &RequestContext<'_>, _frame: BytesMut, _at: usize) -> Reply {
+pub async fn handle(_ctx: &RequestContext<'_>, _body: BytesMut) -> Result<Reply, Close> {
     todo!()
 }

@@ -4,10 +4,12 @@
 //! [`dispatch`](super::dispatch) decodes in front of it and encodes behind it. It fills fields by `ctx.version()`:
 //! a field that is set but absent from that version is refused by the encoder, unless Kafka calls it ignorable.
 
-use bytes::{BufMut, Bytes, BytesMut};
-use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion};
+use bytes::BytesMut;
+use kafka_protocol::protocol::{Decodable, Encodable};
 
 use super::context::{Part, Reply, RequestContext, Response};
+use crate::wire::guard;
+use crate::wire::header::put_response_header;
 
 /// The request gets no answer and its connection is closed, as Kafka does with what it cannot read; the reason is logged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,29 +17,23 @@ use super::context::{Part, Reply, RequestContext, Response};
 pub struct Close(pub String);
 
 /// Reads the body of a request. Bytes behind it are ignored, as Kafka ignores them.
-pub fn decode<M: Decodable>(ctx: &RequestContext<'_>, mut body: Bytes) -> Result<M, Close> {
-    M::decode(&mut body, ctx.version())
-        .map_err(|error| Close(format!("malformed {:?} v{}: {error}", ctx.header.api_key, ctx.version())))
+pub fn decode<M: Decodable>(ctx: &RequestContext<'_>, body: BytesMut) -> Result<M, Close> {
+    guard::decode(body.freeze(), ctx.version())
+        .map_err(|error| Close(format!("{}: {error}", ctx.header.api_key.name())))
 }
 
 /// Response header and body in one piece.
-pub fn encode<M: Encodable + HeaderVersion>(ctx: &RequestContext<'_>, response: &M) -> Result<Reply, Close> {
+pub fn encode<M: Encodable>(ctx: &RequestContext<'_>, response: &M) -> Result<Reply, Close> {
     encode_as(ctx, response, ctx.version())
 }
 
-/// As [`encode`], in a version that is not the request's (ApiVersions alone).
-pub fn encode_as<M: Encodable + HeaderVersion>(
-    ctx: &RequestContext<'_>,
-    response: &M,
-    version: i16,
-) -> Result<Reply, Close> {
-    let refused = |error| Close(format!("answer to {:?} v{version} cannot be written: {error}", ctx.header.api_key));
+/// As [`encode`], with a body of another version than the request's (ApiVersions alone).
+pub fn encode_as<M: Encodable>(ctx: &RequestContext<'_>, response: &M, version: i16) -> Result<Reply, Close> {
+    let api = ctx.header.api_key;
+    let refused = |error| Close(format!("{} v{version} cannot be written: {error}", api.name()));
     let size = response.compute_size(version).map_err(refused)?;
     let mut buf = BytesMut::with_capacity(size + 5);
-    buf.put_i32(ctx.header.correlation_id);
-    if M::header_version(version) > 0 {
-        buf.put_u8(0);
-    }
+    put_response_header(&mut buf, api, version, ctx.header.correlation_id);
     response.encode(&mut buf, version).map_err(refused)?;
     Ok(Reply::Send(Response { parts: vec![Part::Bytes(buf.freeze())], throttle_ms: 0 }))
 }
