@@ -4,32 +4,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::TopicConfig;
-
-/// What a listener speaks. Only `Plaintext` can be opened yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecurityProtocol {
-    Plaintext,
-    Ssl,
-    SaslPlaintext,
-    SaslSsl,
-}
-
-/// A named listener: where it is bound and, in `advertised.listeners`, what clients are told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listener {
-    /// Upper case, as in `listener.security.protocol.map`.
-    pub name: String,
-    pub protocol: SecurityProtocol,
-    /// Empty = every interface.
-    pub host: String,
-    pub port: u16,
-}
+use super::listeners::{Listener, SecurityProtocol};
 
 /// Everything `server.properties` and `--override` say, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BrokerConfig {
     /// -1 = `broker.id` unset (generated, or taken from `meta.properties`).
     pub broker_id: i32,
+    /// `broker.id.generation.enable`: whether an unset id is taken from the metastore's sequence.
+    pub broker_id_generation_enable: bool,
+    /// Generated ids begin above it.
+    pub reserved_broker_max_id: i32,
     pub rack: Option<String>,
     pub listeners: Vec<Listener>,
     pub advertised_listeners: Vec<Listener>,
@@ -38,12 +23,17 @@ pub struct BrokerConfig {
     /// `None` chooses the embedded metastore.
     pub zookeeper_connect: Option<String>,
     pub zookeeper_session_timeout_ms: i32,
+    /// Unset: the session timeout.
+    pub zookeeper_connection_timeout_ms: i32,
 
     pub num_partitions: i32,
     pub default_replication_factor: i32,
     pub auto_create_topics_enable: bool,
     pub delete_topic_enable: bool,
-    pub create_topic_policy_class_name: Option<String>,
+    /// 1 without `zookeeper.connect`, unless set; so are the two of the transaction log.
+    pub offsets_topic_replication_factor: i16,
+    pub transaction_state_log_replication_factor: i16,
+    pub transaction_state_log_min_isr: i32,
 
     pub socket_request_max_bytes: i32,
     pub socket_send_buffer_bytes: i32,
@@ -55,6 +45,8 @@ pub struct BrokerConfig {
     pub max_connections_per_ip: i32,
     /// Address or host name to limit.
     pub max_connections_per_ip_overrides: BTreeMap<String, i32>,
+    /// New connections per second.
+    pub max_connection_creation_rate: i32,
     pub connections_max_idle_ms: i64,
     pub num_network_threads: i32,
     pub background_threads: i32,
@@ -93,6 +85,8 @@ impl Default for BrokerConfig {
         };
         BrokerConfig {
             broker_id: -1,
+            broker_id_generation_enable: true,
+            reserved_broker_max_id: 1000,
             rack: None,
             listeners: vec![listener.clone()],
             advertised_listeners: vec![listener],
@@ -100,11 +94,14 @@ impl Default for BrokerConfig {
             log_dirs: vec![PathBuf::from("/tmp/kafka-logs")],
             zookeeper_connect: None,
             zookeeper_session_timeout_ms: 18_000,
+            zookeeper_connection_timeout_ms: 18_000,
             num_partitions: 1,
             default_replication_factor: 1,
             auto_create_topics_enable: true,
             delete_topic_enable: true,
-            create_topic_policy_class_name: None,
+            offsets_topic_replication_factor: 1,
+            transaction_state_log_replication_factor: 1,
+            transaction_state_log_min_isr: 1,
             socket_request_max_bytes: 104_857_600,
             socket_send_buffer_bytes: 102_400,
             socket_receive_buffer_bytes: 102_400,
@@ -113,6 +110,7 @@ impl Default for BrokerConfig {
             max_connections: i32::MAX,
             max_connections_per_ip: i32::MAX,
             max_connections_per_ip_overrides: BTreeMap::new(),
+            max_connection_creation_rate: i32::MAX,
             connections_max_idle_ms: 600_000,
             num_network_threads: 3,
             background_threads: 10,

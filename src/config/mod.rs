@@ -1,7 +1,24 @@
 //! Kafka's properties to typed configuration.
+//!
+//! ```text
+//! server.properties ─ properties ─┐
+//! --override key=value ───────────┴─ keys (tables of Key rows) ─ load ─ BrokerConfig ── topic_defaults
+//! /config/topics/<t> ─────────────── keys::topic ──────────────────────────────────── TopicConfig::resolve
+//! ```
 
 pub mod broker;
+pub mod def;
+pub mod error;
+pub mod keys;
+pub mod listeners;
+mod load;
+pub mod properties;
+mod release;
 pub mod topic;
+mod values;
 
 pub use broker::BrokerConfig;
-pub use topic::TopicConfig;
+pub use error::{ConfigError, Warning};
+pub use listeners::{Listener, SecurityProtocol};
+pub use topic::{CompressionType, TimestampType, TopicConfig, TopicConfigError};
+pub use values::default_text;
