@@ -4,3 +4,4 @@
 pub mod disk;
 pub mod log;
 pub mod manager;
+pub mod validator;

@@ -11,4 +11,5 @@ pub mod header;
 pub mod leader;
 pub mod produce;
 pub mod reader;
+pub mod varint;
 pub mod writer;

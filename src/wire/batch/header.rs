@@ -81,14 +81,14 @@ impl BatchHeader {
         LOG_OVERHEAD + self.batch_length as usize
     }
 
-    /// Inclusive.
+    /// Inclusive. Wraps on a header that was made to.
     pub fn last_offset(&self) -> Offset {
-        self.base_offset + i64::from(self.last_offset_delta)
+        Offset(self.base_offset.0.wrapping_add(self.last_offset_delta.into()))
     }
 
-    /// Exclusive.
+    /// Exclusive. Wraps like [`BatchHeader::last_offset`].
     pub fn next_offset(&self) -> Offset {
-        self.last_offset() + 1
+        Offset(self.last_offset().0.wrapping_add(1))
     }
 
     pub fn codec_bits(&self) -> u8 {
@@ -114,6 +114,12 @@ impl BatchHeader {
 
     pub fn has_producer(&self) -> bool {
         self.producer_id >= 0
+    }
+
+    /// Absolute time of a record, ms: with LogAppendTime the batch's maximum, whatever the record says.
+    /// Wraps on a batch that was made to, as Kafka's arithmetic does.
+    pub fn record_timestamp(&self, delta: i64) -> i64 {
+        if self.is_log_append_time() { self.max_timestamp } else { self.base_timestamp.wrapping_add(delta) }
     }
 
     /// Inclusive; after 2147483647 comes 0.

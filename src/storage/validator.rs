@@ -1,0 +1,102 @@
+//! What a leader checks and stamps before it appends: Kafka's `LogValidator` and the checks around it, as one function
+//! from bytes to bytes.
+//!
+//! ```text
+//! received ─ cut into batches ─ whole-batch checks ─ walk over every record ─┬─ stamp in place: offset, epoch, max timestamp
+//!                                                                           └─ rebuild as one batch (other codec, old magic)
+//! ```
+//! Knows no log and no lock: the next offset comes in, the bytes to write go out. Never copies records that are kept as they
+//! came; never holds more than a small window of what it decompresses.
+
+mod checks;
+mod refusal;
+mod walk;
+
+pub use checks::check_produce;
+pub use refusal::{Refusal, Rule};
+
+use super::log::Origin;
+use crate::config::TopicConfig;
+use crate::config::topic::TimestampType;
+use crate::types::{LeaderEpoch, Offset};
+use crate::wire::batch::{BatchHeader, stamp};
+
+/// A record or batch without a time.
+const NO_TIMESTAMP: i64 = -1;
+
+/// What the checks need to know beside the bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    pub origin: Origin,
+    pub config: &'a TopicConfig,
+    /// The log end offset: the first record gets it.
+    pub next_offset: Offset,
+    pub leader_epoch: LeaderEpoch,
+    /// Wall time.
+    pub now_ms: i64,
+}
+
+/// One batch of magic 2, ready to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validated {
+    pub written: Written,
+    /// As it stands in the written bytes: offsets, leader epoch, producer fields, maximum timestamp, size.
+    pub header: BatchHeader,
+    /// What belongs beside the maximum timestamp into a time index: the batch's last offset, as in Kafka 3.9
+    /// (-1 when no record has a timestamp).
+    pub offset_of_max_timestamp: Offset,
+    /// -1 unless the topic has LogAppendTime.
+    pub log_append_time_ms: i64,
+}
+
+/// Where the bytes to write are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The first so many received bytes; what follows them is an unfinished batch, which is dropped.
+    InPlace(usize),
+    /// A batch built anew.
+    Rewritten(Vec<u8>),
+}
+
+impl Validated {
+    /// The bytes to write; `received` is what [`validate`] was given.
+    pub fn bytes<'a>(&'a self, received: &'a [u8]) -> &'a [u8] {
+        match &self.written {
+            Written::InPlace(len) => received.get(..*len).unwrap_or(received),
+            Written::Rewritten(bytes) => bytes,
+        }
+    }
+}
+
+/// Checks one partition's records and makes them ready to be appended at `context.next_offset`.
+///
+/// `None`: a message set (Produce v0-2) without one complete message, which Kafka answers with success and base offset -1.
+/// After an error the received bytes may already carry new offsets; they are not to be written.
+pub fn validate(received: &mut [u8], context: &Context<'_>) -> Result<Option<Validated>, Refusal> {
+    let Some(set) = checks::check_set(received, context)? else { return Ok(None) };
+    let batch = received.get_mut(..set.valid_len).unwrap_or_default();
+    let header = checks::check_batch(batch, &set, context)?;
+    let walked = walk::uncompressed(batch, &header, context)?;
+    Ok(Some(stamp_in_place(batch, header, walked, context)))
+}
+
+/// Offset, epoch and maximum timestamp into a batch that stays as it came.
+fn stamp_in_place(batch: &mut [u8], received: BatchHeader, walked: walk::Walked, context: &Context<'_>) -> Validated {
+    let log_append_time = context.config.message_timestamp_type == TimestampType::LogAppendTime;
+    let max_timestamp = if log_append_time { context.now_ms } else { walked.max_timestamp };
+    // As many offsets as records: a coordinator's batch could have a last offset delta that says otherwise.
+    let last = context.next_offset.0.wrapping_add(i64::from(received.record_count) - 1);
+    let base = last.wrapping_sub(received.last_offset_delta.into());
+    stamp::set_base_offset(batch, Offset(base));
+    stamp::set_leader_epoch(batch, context.leader_epoch);
+    stamp::set_max_timestamp(batch, log_append_time, max_timestamp);
+    Validated {
+        written: Written::InPlace(batch.len()),
+        header: BatchHeader::parse(batch).unwrap_or(received),
+        offset_of_max_timestamp: if max_timestamp == NO_TIMESTAMP { Offset::NONE } else { Offset(last) },
+        log_append_time_ms: if log_append_time { context.now_ms } else { NO_TIMESTAMP },
+    }
+}
+
+#[cfg(test)]
+mod tests;
