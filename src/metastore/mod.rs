@@ -1,5 +1,9 @@
 //! The ZooKeeper-shaped store that holds cluster state: trait, schema, two implementations, one conformance suite.
 
+pub mod path;
+pub mod schema;
 mod store;
+
+pub mod embedded;
 
 pub use store::*;

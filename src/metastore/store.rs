@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// Create modes that Kafka uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,4 +132,11 @@ pub trait Metastore: Send + Sync {
     /// 0 until the first connection.
     fn session_id(&self) -> i64;
     fn session_states(&self) -> tokio::sync::watch::Receiver<SessionState>;
+}
+
+/// Where sessions come from: after [`Error::SessionExpired`] the holder opens another.
+#[async_trait]
+pub trait Sessions: Send + Sync {
+    /// Returns when the session is there, or why it cannot be within the connection timeout.
+    async fn open_session(&self) -> Result<Arc<dyn Metastore>, Error>;
 }
