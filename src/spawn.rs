@@ -1,10 +1,32 @@
 //! Where work runs, as a value: threads in production, one current-thread runtime in a simulation.
+//!
+//! ```text
+//! main thread    control runtime: accepting, metastore session, controller, timers
+//! data-0..n      one current-thread runtime each: connections
+//! blocking-0..m  plain threads, started when there is work, gone when idle: fsync, cold reads, recovery, deletion
+//! ```
 
+use std::any::Any;
+use std::collections::VecDeque;
 use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use parking_lot::{Condvar, Mutex};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::watch;
 
 /// A task that owns what it needs.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A job that may block.
+pub type Job = Box<dyn FnOnce() + Send>;
 
 /// Places work. Tasks may use tokio's timers and primitives; only `net` uses its sockets.
 pub trait Spawner: Send + Sync {
@@ -13,5 +35,268 @@ pub trait Spawner: Send + Sync {
     /// On the control thread: metastore session, controller, timers. Never blocks on file I/O.
     fn control(&self, task: Task);
     /// On the bounded pool for what may block: fsync, cold reads, recovery, deletion.
-    fn blocking(&self, job: Box<dyn FnOnce() + Send>);
+    fn blocking(&self, job: Job);
+}
+
+/// Tells everything that it is time to end; cloned freely.
+#[derive(Clone, Debug)]
+pub struct Shutdown(watch::Receiver<bool>);
+
+/// The other end of a [`Shutdown`]. Dropping it asks for the end too.
+#[derive(Debug)]
+pub struct ShutdownTrigger(watch::Sender<bool>);
+
+impl Shutdown {
+    pub fn new() -> (ShutdownTrigger, Shutdown) {
+        let (trigger, shutdown) = watch::channel(false);
+        (ShutdownTrigger(trigger), Shutdown(shutdown))
+    }
+
+    pub fn is_requested(&self) -> bool {
+        *self.0.borrow() || self.0.has_changed().is_err()
+    }
+
+    pub async fn requested(&self) {
+        // An error means that the trigger is gone, which asks for the end as well.
+        let _ = self.0.clone().wait_for(|requested| *requested).await;
+    }
+}
+
+impl ShutdownTrigger {
+    pub fn request(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// Called with a sentence when a task or job that is no connection panicked: what it looked after can no longer be
+/// trusted. The binary halts.
+pub type OnPanic = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The text of a caught panic.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "no message",
+    }
+}
+
+/// Real threads.
+pub struct Threads {
+    control: Handle,
+    data: Vec<Handle>,
+    next: AtomicUsize,
+    blocking: Arc<Pool>,
+    on_panic: OnPanic,
+    stop: Option<ShutdownTrigger>,
+    joins: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// `control` is the runtime of the thread that runs the broker; `data` runtimes and at most `blocking` further
+    /// threads are made here.
+    pub fn start(control: Handle, data: usize, blocking: usize, on_panic: OnPanic) -> io::Result<Threads> {
+        let (stop, stopped) = Shutdown::new();
+        let mut threads = Threads {
+            control,
+            data: Vec::new(),
+            next: AtomicUsize::new(0),
+            blocking: Arc::new(Pool::new(blocking.max(1), on_panic.clone())),
+            on_panic,
+            stop: Some(stop),
+            joins: Vec::new(),
+        };
+        for n in 0..data.max(1) {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            threads.data.push(runtime.handle().clone());
+            let stopped = stopped.clone();
+            let run = move || runtime.block_on(stopped.requested());
+            threads.joins.push(thread::Builder::new().name(format!("data-{n}")).spawn(run)?);
+        }
+        Ok(threads)
+    }
+
+    /// Ends the data runtimes with whatever still runs on them, and waits for blocking jobs under way or queued.
+    pub fn stop(mut self) {
+        self.stop.take();
+        for join in self.joins.drain(..) {
+            // A panic there was reported where it was caught.
+            let _ = join.join();
+        }
+        self.blocking.drain();
+    }
+}
+
+impl Spawner for Threads {
+    fn data(&self, task: Task) {
+        let n = self.next.fetch_add(1, Ordering::Relaxed) % self.data.len().max(1);
+        if let Some(runtime) = self.data.get(n) {
+            runtime.spawn(watched(task, self.on_panic.clone()));
+        }
+    }
+
+    fn control(&self, task: Task) {
+        self.control.spawn(watched(task, self.on_panic.clone()));
+    }
+
+    fn blocking(&self, job: Job) {
+        Pool::run(&self.blocking, job);
+    }
+}
+
+/// `task`, with its panic reported. Connections catch theirs before it comes this far.
+pub async fn watched(task: Task, on_panic: OnPanic) {
+    if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+        on_panic(&format!("a background task panicked: {}", panic_text(panic.as_ref())));
+    }
+}
+
+/// How long an idle blocking thread waits for another job.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// A bounded pool of threads. Its queue has no bound of its own: whoever queues a job waits for it, so there are never
+/// more jobs than waiting owners.
+struct Pool {
+    state: Mutex<PoolState>,
+    changed: Condvar,
+    max_threads: usize,
+    on_panic: OnPanic,
+}
+
+#[derive(Default)]
+struct PoolState {
+    queue: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+}
+
+impl Pool {
+    fn new(max_threads: usize, on_panic: OnPanic) -> Pool {
+        Pool { state: Mutex::default(), changed: Condvar::new(), max_threads, on_panic }
+    }
+
+    fn run(pool: &Arc<Pool>, job: Job) {
+        let mut state = pool.state.lock();
+        state.queue.push_back(job);
+        if state.idle >= state.queue.len() || state.threads >= pool.max_threads {
+            pool.changed.notify_all();
+            return;
+        }
+        let (worker, name) = (pool.clone(), format!("blocking-{}", state.threads));
+        match thread::Builder::new().name(name).spawn(move || worker.work()) {
+            Ok(_) => state.threads += 1,
+            // Others will get to it; without any it is done here, late rather than never.
+            Err(_) if state.threads > 0 => {}
+            Err(_) => {
+                let job = state.queue.pop_back();
+                drop(state);
+                job.into_iter().for_each(|job| job());
+            }
+        }
+    }
+
+    fn work(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                drop(state);
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+                    (self.on_panic)(&format!("a background job panicked: {}", panic_text(panic.as_ref())));
+                }
+                state = self.state.lock();
+                continue;
+            }
+            state.idle += 1;
+            let timed_out = self.changed.wait_for(&mut state, IDLE).timed_out();
+            state.idle -= 1;
+            if timed_out && state.queue.is_empty() {
+                state.threads -= 1;
+                self.changed.notify_all();
+                return;
+            }
+        }
+    }
+
+    /// Until no job is queued or under way.
+    fn drain(&self) {
+        let mut state = self.state.lock();
+        while !state.queue.is_empty() || state.threads > state.idle {
+            self.changed.wait_for(&mut state, Duration::from_millis(10));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn threads(blocking: usize) -> (tokio::runtime::Runtime, Threads, mpsc::Receiver<String>) {
+        let control = Builder::new_current_thread().enable_all().build().expect("runtime");
+        let (send, panics) = mpsc::channel();
+        let send = Mutex::new(send);
+        let on_panic: OnPanic = Arc::new(move |text| {
+            let _ = send.lock().send(text.to_owned());
+        });
+        let threads = Threads::start(control.handle().clone(), 2, blocking, on_panic).expect("threads");
+        (control, threads, panics)
+    }
+
+    #[test]
+    fn data_tasks_go_round_robin() {
+        let (_control, threads, _) = threads(1);
+        let (send, names) = mpsc::channel();
+        for _ in 0..4 {
+            let send = send.clone();
+            threads.data(Box::pin(async move {
+                let _ = send.send(thread::current().name().unwrap_or_default().to_owned());
+            }));
+        }
+        let mut names: Vec<String> = (0..4).map(|_| names.recv().expect("a name")).collect();
+        names.sort();
+        assert_eq!(names, ["data-0", "data-0", "data-1", "data-1"]);
+        threads.stop();
+    }
+
+    #[test]
+    fn the_pool_is_bounded_and_does_every_job() {
+        let (_control, threads, _) = threads(2);
+        let (running, most, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), mpsc::channel());
+        for _ in 0..50 {
+            let (running, most, send) = (running.clone(), most.clone(), done.0.clone());
+            threads.blocking(Box::new(move || {
+                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                most.fetch_max(now, Ordering::SeqCst);
+                thread::yield_now();
+                running.fetch_sub(1, Ordering::SeqCst);
+                let _ = send.send(());
+            }));
+        }
+        (0..50).for_each(|_| done.1.recv().expect("a job done"));
+        assert!(most.load(Ordering::SeqCst) <= 2);
+        threads.stop();
+    }
+
+    #[test]
+    fn panics_are_reported_and_the_pool_goes_on() {
+        let (control, threads, panics) = threads(1);
+        threads.blocking(Box::new(|| panic!("first")));
+        assert_eq!(panics.recv().as_deref(), Ok("a background job panicked: first"));
+        let (send, done) = mpsc::channel();
+        threads.blocking(Box::new(move || send.send(1).expect("a receiver")));
+        assert_eq!(done.recv(), Ok(1));
+        threads.control(Box::pin(async { panic!("{}", 2) }));
+        control.block_on(tokio::task::yield_now());
+        assert_eq!(panics.recv().as_deref(), Ok("a background task panicked: 2"));
+        threads.stop();
+    }
+
+    #[tokio::test]
+    async fn a_dropped_trigger_asks_for_the_end() {
+        let (trigger, shutdown) = Shutdown::new();
+        assert!(!shutdown.is_requested());
+        drop(trigger);
+        assert!(shutdown.is_requested());
+        shutdown.requested().await;
+    }
 }

@@ -1,0 +1,46 @@
+//! What connections come out of: real sockets in production, in-memory streams in a simulation.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Both directions of a connection.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Makes the stream of an accepted connection. Called on the runtime that will serve it, whose reactor it then uses.
+pub type OpenStream = Box<dyn FnOnce() -> io::Result<Box<dyn Stream>> + Send>;
+
+/// An accepted connection.
+pub struct Incoming {
+    pub peer: IpAddr,
+    /// As logged: address and port.
+    pub peer_name: String,
+    pub open: OpenStream,
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Incoming({})", self.peer_name)
+    }
+}
+
+/// A named listener. Its address is taken when it is made; connections are refused until [`Listener::start`].
+#[async_trait]
+pub trait Listener: Send + Sync {
+    /// The listener's name, upper case.
+    fn name(&self) -> Arc<str>;
+    /// Where it is bound, as logged.
+    fn address(&self) -> String;
+    /// The port it is bound to; for a configured port of 0 the one the system chose.
+    fn port(&self) -> u16;
+    /// From now on connections are taken.
+    fn start(&self) -> io::Result<()>;
+    /// The next connection. Safe to drop while waiting. An error concerns one connection or passes with time.
+    async fn accept(&self) -> io::Result<Incoming>;
+}

@@ -1,0 +1,219 @@
+//! Bytes of a connection to frames.
+//!
+//! An idle connection holds no buffer: one is taken from the pool for the length of a read and goes back when nothing
+//! came. A frame in the making may have the memory its bytes have earned ([`frame::room`]); a small frame is copied out
+//! so that a request that waits does not hold a large buffer.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, BufMut, BytesMut};
+use tokio::io::AsyncReadExt;
+
+use super::listener::Stream;
+use super::pool::{self, BufferPool};
+use crate::wire::frame::{self, FrameError, KEY_AND_VERSION, PREFIX};
+
+/// Frames up to this size are copied out of the buffer they were read into.
+const SMALL_FRAME: usize = 4 << 10;
+
+/// A pending frame may hold this many bytes of buffer per byte that arrived.
+const HELD_PER_BYTE: usize = 16;
+
+/// Takes frames from one connection.
+#[derive(Debug)]
+pub struct FrameReader {
+    /// What was read and not yet handed out. Begins at a frame's size.
+    held: BytesMut,
+    /// Capacity of `held` when nothing was split off it yet.
+    whole: usize,
+    /// Size of the last whole frame, expected of the next one.
+    last_size: usize,
+    /// `socket.request.max.bytes`.
+    limit: usize,
+    pool: Arc<BufferPool>,
+}
+
+impl FrameReader {
+    pub fn new(limit: usize, pool: Arc<BufferPool>) -> FrameReader {
+        FrameReader { held: BytesMut::new(), whole: 0, last_size: 0, limit, pool }
+    }
+
+    /// What was read and not handed out yet, for saying what a stranger sent.
+    pub fn held(&self) -> &[u8] {
+        &self.held
+    }
+
+    /// The checked size of the frame in the making, once it is known.
+    pub fn announced(&self) -> Result<Option<usize>, FrameError> {
+        let Some((prefix, rest)) = self.held.split_first_chunk::<PREFIX>() else { return Ok(None) };
+        let size = frame::length(*prefix, self.limit)?;
+        if let Some(key_and_version) = rest.first_chunk::<KEY_AND_VERSION>() {
+            frame::check_for_api(size, *key_and_version)?;
+        }
+        Ok(Some(size))
+    }
+
+    /// The next frame, without its size, if all of it has been read.
+    pub fn take_frame(&mut self) -> Result<Option<BytesMut>, FrameError> {
+        let Some(size) = self.announced()?.filter(|size| self.held.len() - PREFIX >= *size) else { return Ok(None) };
+        self.last_size = size;
+        self.held.advance(PREFIX);
+        if size > SMALL_FRAME {
+            return Ok(Some(self.held.split_to(size)));
+        }
+        let frame = BytesMut::from(self.held.get(..size).unwrap_or_default());
+        self.held.advance(size);
+        self.release();
+        Ok(Some(frame))
+    }
+
+    /// Gives an empty buffer back to the pool; called when the last frame is no longer in use.
+    pub fn release(&mut self) {
+        if self.held.is_empty() && self.held.capacity() > 0 {
+            self.replace(BytesMut::new());
+        }
+    }
+
+    /// Reads once. 0 is the end of the stream. Safe to drop while waiting.
+    pub async fn fill(&mut self, stream: &mut dyn Stream) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_fill(cx, stream)).await
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, stream: &mut dyn Stream) -> Poll<io::Result<usize>> {
+        let bytes = self.wanted();
+        if self.held.capacity() - self.held.len() < bytes && !self.held.try_reclaim(bytes) {
+            let mut larger = self.pool.take(self.held.len() + bytes);
+            larger.extend_from_slice(&self.held);
+            self.replace(larger);
+        }
+        let mut room = (&mut self.held).limit(bytes);
+        let polled = pin!(stream.read_buf(&mut room)).poll(cx);
+        if polled.is_pending() {
+            self.shrink();
+        }
+        polled
+    }
+
+    /// How many bytes to read at most: to the end of the frame in the making, as far as its bytes have earned it. Not
+    /// further, so that the next large frame begins in a buffer of its own and is not moved.
+    fn wanted(&self) -> usize {
+        match self.announced() {
+            Ok(Some(size)) => {
+                let arrived = self.held.len() - PREFIX;
+                frame::room(size, arrived, self.last_size).saturating_sub(arrived).max(1)
+            }
+            // The buffer is only borrowed from the pool: see `shrink`.
+            _ if self.last_size >= pool::SMALLEST => self.last_size + PREFIX,
+            _ => pool::SMALLEST,
+        }
+    }
+
+    /// Nothing more has come: holds no more than was earned.
+    fn shrink(&mut self) {
+        if self.held.is_empty() {
+            self.release();
+        } else if self.held.capacity() > SMALL_FRAME.max(self.held.len() * HELD_PER_BYTE) {
+            let smaller = BytesMut::from(&self.held[..]);
+            self.replace(smaller);
+        }
+    }
+
+    fn replace(&mut self, with: BytesMut) {
+        let whole = std::mem::replace(&mut self.whole, with.capacity());
+        self.pool.put(std::mem::replace(&mut self.held, with), whole);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+
+    fn reader() -> FrameReader {
+        FrameReader::new(100 << 20, Arc::default())
+    }
+
+    fn frame(key: i16, size: usize) -> Vec<u8> {
+        let mut bytes = u32::try_from(size).expect("small").to_be_bytes().to_vec();
+        bytes.extend(key.to_be_bytes());
+        bytes.extend((0..size - 2).map(|n| n as u8));
+        bytes
+    }
+
+    /// Everything that can be read now.
+    fn drain(reader: &mut FrameReader, stream: &mut DuplexStream) -> Vec<BytesMut> {
+        let mut frames = Vec::new();
+        loop {
+            while let Some(frame) = reader.take_frame().expect("valid frames") {
+                frames.push(frame);
+            }
+            match reader.fill(stream).now_or_never().transpose().expect("readable") {
+                Some(1..) => {}
+                _ => return frames,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_come_out_however_their_bytes_are_cut() {
+        let sizes = [8, 4096, 4097, 70_000, 9, 700_000, 700_000, 12];
+        let bytes: Vec<u8> = sizes.iter().flat_map(|&size| frame(0, size)).collect();
+        for cut in [1, 3, 4096, 65_537, 1 << 20] {
+            let (mut client, mut server) = duplex(1 << 20);
+            let (mut reader, mut frames) = (reader(), Vec::new());
+            // Single bytes for a while, then larger cuts: the whole in single bytes would take long.
+            let cuts = bytes.chunks(cut).take(6000);
+            let sent: usize = cuts.clone().map(<[u8]>::len).sum();
+            for chunk in cuts.chain(bytes[sent..].chunks(50_000)) {
+                client.write_all(chunk).await.expect("room");
+                frames.extend(drain(&mut reader, &mut server));
+            }
+            assert_eq!(frames.iter().map(BytesMut::len).collect::<Vec<_>>(), sizes);
+            assert!(frames.iter().zip(sizes).all(|(got, size)| got[..] == frame(0, size)[4..]));
+            assert_eq!(reader.held.capacity(), 0, "an idle connection holds nothing");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_announcement_holds_no_memory() {
+        let (mut client, mut server) = duplex(1 << 20);
+        let mut reader = reader();
+        client.write_all(&(50u32 << 20).to_be_bytes()).await.expect("room");
+        client.write_all(&[0; 100]).await.expect("room");
+        assert!(drain(&mut reader, &mut server).is_empty());
+        assert!(reader.held.capacity() <= SMALL_FRAME, "{}", reader.held.capacity());
+        client.write_all(&[0; 200_000]).await.expect("room");
+        assert!(drain(&mut reader, &mut server).is_empty());
+        assert!(reader.held.capacity() <= 200_100 * 4, "{}", reader.held.capacity());
+    }
+
+    #[tokio::test]
+    async fn a_proven_size_is_read_in_one_gulp() {
+        let (mut client, mut server) = duplex(4 << 20);
+        let mut reader = reader();
+        client.write_all(&frame(0, 1 << 20)).await.expect("room");
+        assert_eq!(drain(&mut reader, &mut server).len(), 1);
+        reader.release();
+        client.write_all(&[frame(0, 1 << 20), frame(0, 1 << 20)].concat()).await.expect("room");
+        assert_eq!(reader.fill(&mut server).await.expect("readable"), (1 << 20) + PREFIX);
+        assert!(reader.take_frame().expect("valid").is_some());
+        assert!(reader.held.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_limit_holds_as_soon_as_it_can_be_known() {
+        let (mut client, mut server) = duplex(1 << 20);
+        let mut reader = reader();
+        client.write_all(&(20u32 << 20).to_be_bytes()).await.expect("room");
+        reader.fill(&mut server).await.expect("readable");
+        assert_eq!(reader.take_frame().map(|f| f.is_some()), Ok(false));
+        client.write_all(&[0, 3, 0, 0]).await.expect("room");
+        reader.fill(&mut server).await.expect("readable");
+        assert!(matches!(reader.take_frame(), Err(FrameError::TooLarge { .. })));
+    }
+}

@@ -1,0 +1,196 @@
+//! Accepts on every listener and looks after the connections until the broker stops.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use std::{fmt, io};
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+
+use super::budget::RequestBudget;
+use super::connection::{self, End, Shared};
+use super::listener::{Incoming, Listener};
+use super::quotas::{ConnectionQuotas, Place};
+use super::stranger::{self, LogLimiter};
+use crate::api::{Connection, Services};
+use crate::spawn::{Shutdown, ShutdownTrigger, Spawner, panic_text};
+
+/// How long accepting rests after an error that is not one connection's (no descriptors left).
+const REST: Duration = Duration::from_millis(100);
+
+/// How long requests under way may take once the broker stops.
+const STOP_LIMIT: Duration = Duration::from_secs(3);
+
+/// All listeners of a broker and their connections.
+pub struct Server {
+    shared: Shared,
+    quotas: Arc<ConnectionQuotas>,
+    spawner: Arc<dyn Spawner>,
+    stop: Mutex<Option<ShutdownTrigger>>,
+    next_id: AtomicU64,
+    panics: AtomicU64,
+    strangers: LogLimiter,
+    refusals: LogLimiter,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({} connections)", self.quotas.connections())
+    }
+}
+
+impl Server {
+    pub fn new(services: Arc<Services>, spawner: Arc<dyn Spawner>) -> Arc<Server> {
+        let (trigger, shutdown) = Shutdown::new();
+        let config = &services.config;
+        let quotas = ConnectionQuotas::new(
+            config.max_connections,
+            config.max_connections_per_ip,
+            config.max_connections_per_ip_overrides.iter().flat_map(|(host, max)| addresses(host, *max)),
+        );
+        let budget = RequestBudget::new(config.queued_max_request_bytes);
+        Arc::new(Server {
+            shared: Shared { services, read_buffers: Arc::default(), file_buffers: Arc::default(), budget, shutdown },
+            quotas,
+            spawner,
+            stop: Mutex::new(Some(trigger)),
+            next_id: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            strangers: LogLimiter::new(),
+            refusals: LogLimiter::new(),
+        })
+    }
+
+    /// Starts accepting on every listener.
+    pub fn start(self: &Arc<Self>, listeners: Vec<Box<dyn Listener>>) -> io::Result<()> {
+        for listener in &listeners {
+            listener.start()?;
+        }
+        for listener in listeners {
+            let server = self.clone();
+            self.spawner.control(Box::pin(async move { server.accept(listener).await }));
+        }
+        Ok(())
+    }
+
+    /// Connections open now.
+    pub fn connections(&self) -> usize {
+        self.quotas.connections()
+    }
+
+    /// Handlers that panicked; each cost one connection.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Stops accepting, answers what is under way, closes. Returns when all is closed or after a few seconds.
+    pub async fn stop(&self) {
+        drop(self.stop.lock().take());
+        if tokio::time::timeout(STOP_LIMIT, self.quotas.none_left()).await.is_err() {
+            tracing::warn!(connections = self.connections(), "requests are still under way and are cut off");
+        }
+    }
+
+    async fn accept(self: Arc<Self>, listener: Box<dyn Listener>) {
+        let name = listener.name();
+        let shutdown = self.shared.shutdown.clone();
+        let mut stopped = std::pin::pin!(shutdown.requested());
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = &mut stopped => return,
+                accepted = async {
+                    self.quotas.below_max().await;
+                    listener.accept().await
+                } => accepted,
+            };
+            match accepted {
+                Ok(incoming) => self.admit(incoming, &name),
+                Err(error) => {
+                    if let Some(held_back) = self.refusals.pass(self.now_ms()) {
+                        tracing::error!(listener = %name, %error, held_back, "cannot accept connections");
+                    }
+                    tokio::time::sleep(REST).await;
+                }
+            }
+        }
+    }
+
+    fn admit(self: &Arc<Self>, incoming: Incoming, listener: &Arc<str>) {
+        match self.quotas.take(incoming.peer) {
+            Ok(place) => {
+                let (server, listener) = (self.clone(), listener.clone());
+                self.spawner.data(Box::pin(async move { server.serve(incoming, listener, place).await }));
+            }
+            Err(error) => {
+                if let Some(held_back) = self.refusals.pass(self.now_ms()) {
+                    tracing::info!(%listener, peer = incoming.peer_name, held_back, "connection rejected: {error}");
+                }
+            }
+        }
+    }
+
+    async fn serve(&self, incoming: Incoming, listener: Arc<str>, _place: Place) {
+        let peer = incoming.peer_name;
+        let stream = match (incoming.open)() {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%listener, peer, %error, "cannot serve a connection");
+                return;
+            }
+        };
+        let connection = Connection {
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            listener,
+            peer: incoming.peer,
+            software: Mutex::new(None),
+        };
+        match AssertUnwindSafe(connection::serve(&self.shared, &connection, stream)).catch_unwind().await {
+            Ok(end) => self.report(&connection, &peer, end),
+            Err(panic) => {
+                self.panics.fetch_add(1, Ordering::Relaxed);
+                let panic = panic_text(panic.as_ref());
+                tracing::error!(listener = %connection.listener, peer, "a request handler panicked: {panic}");
+            }
+        }
+    }
+
+    /// One line where an operator or a client's developer needs one.
+    fn report(&self, connection: &Connection, peer: &str, end: End) {
+        let listener = &connection.listener;
+        match end {
+            End::Frame { error, begins, first } => {
+                let Some(held_back) = self.strangers.pass(self.now_ms()) else { return };
+                match stranger::likely_cause(&begins, listener).filter(|_| first) {
+                    Some(cause) => tracing::warn!(%listener, peer, held_back, "connection closed: {cause}"),
+                    None => tracing::warn!(%listener, peer, held_back, "connection closed: {error}"),
+                }
+            }
+            End::Refused(reason) => {
+                let Some(held_back) = self.strangers.pass(self.now_ms()) else { return };
+                tracing::info!(%listener, peer, held_back, "connection closed: {reason}");
+            }
+            End::TooLong(error) => tracing::error!(%listener, peer, "connection closed: {error}"),
+            End::Io(_) | End::Idle(_) | End::Peer | End::PeerInsideRequest | End::Stopping => {
+                tracing::debug!(%listener, peer, "connection closed: {end}");
+            }
+        }
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.shared.services.clock.monotonic_ms()
+    }
+}
+
+/// The addresses an override of `max.connections.per.ip.overrides` names: one, or those of a host name.
+fn addresses(host: &str, max: i32) -> Vec<(std::net::IpAddr, i32)> {
+    match std::net::ToSocketAddrs::to_socket_addrs(&(host, 0)) {
+        Ok(found) => found.map(|address| (address.ip().to_canonical(), max)).collect(),
+        Err(error) => {
+            tracing::warn!(host, %error, "max.connections.per.ip.overrides names an unknown host");
+            Vec::new()
+        }
+    }
+}

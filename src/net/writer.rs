@@ -1,0 +1,249 @@
+//! Responses to bytes of a connection: size prefix and parts in as few writes as possible.
+//!
+//! Encoded parts are written from where they lie, parts of files are read into a pooled buffer first. On loopback that
+//! took less CPU than sendfile; what is read is in the page cache as a rule.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bytes::Bytes;
+
+use super::listener::Stream;
+use super::pool::FileBuffers;
+use crate::api::{Part, Response};
+use crate::clock::Clock;
+
+/// Most pieces handed to the kernel at once.
+const MAX_SLICES: usize = 64;
+
+/// Queued answers are written when there are this many bytes of them.
+pub const ENOUGH: usize = 256 << 10;
+
+/// What the next write begins with, in order.
+#[derive(Debug)]
+enum Piece {
+    Prefix([u8; 4]),
+    Bytes(Bytes),
+    /// Of the file buffer.
+    Buffer(Range<usize>),
+}
+
+/// Queues and writes the responses of one connection, in order.
+#[derive(Debug)]
+pub struct ResponseWriter {
+    queue: Vec<Part>,
+    /// Where in `queue` each response ends, with its size.
+    responses: Vec<(usize, u32)>,
+    queued: usize,
+    buffers: Arc<FileBuffers>,
+}
+
+/// More than 2 GiB cannot be framed.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("a response of {0} bytes cannot be framed")]
+pub struct TooLong(usize);
+
+impl ResponseWriter {
+    pub fn new(buffers: Arc<FileBuffers>) -> ResponseWriter {
+        ResponseWriter { queue: Vec::new(), responses: Vec::new(), queued: 0, buffers }
+    }
+
+    /// Bytes waiting to be written.
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
+    pub fn queue(&mut self, response: Response) -> Result<(), TooLong> {
+        let size: usize = response.parts.iter().map(Part::len).sum();
+        let prefix = i32::try_from(size).map_err(|_| TooLong(size))?;
+        self.queue.extend(response.parts);
+        self.responses.push((self.queue.len(), prefix.unsigned_abs()));
+        self.queued += 4 + size;
+        Ok(())
+    }
+
+    /// Writes what is queued. `progress` is set to the time of every write that moved something.
+    pub async fn flush(&mut self, stream: &mut dyn Stream, clock: &dyn Clock, progress: &AtomicI64) -> io::Result<()> {
+        if self.responses.is_empty() {
+            return Ok(());
+        }
+        let mut out = Gather { pieces: Vec::new(), buffer: None, filled: 0 };
+        let mut begin = 0;
+        for &(end, size) in &self.responses {
+            out.pieces.push(Piece::Prefix(size.to_be_bytes()));
+            for part in self.queue.get(begin..end).unwrap_or_default() {
+                match part {
+                    Part::Bytes(bytes) if bytes.is_empty() => {}
+                    Part::Bytes(bytes) => out.pieces.push(Piece::Bytes(bytes.clone())),
+                    Part::File(slice) => {
+                        let mut done = 0;
+                        while done < slice.len {
+                            let buffer = out.buffer.get_or_insert_with(|| self.buffers.take());
+                            let free = buffer.get_mut(out.filled..).unwrap_or_default();
+                            let wanted = free.len().min(slice.len - done);
+                            let into = free.get_mut(..wanted).unwrap_or_default();
+                            slice.file.read_exact_at(into, slice.position + done as u64)?;
+                            out.pieces.push(Piece::Buffer(out.filled..out.filled + wanted));
+                            out.filled += wanted;
+                            done += wanted;
+                            if out.filled == buffer.len() {
+                                out.write(stream, clock, progress).await?;
+                            }
+                        }
+                    }
+                }
+                if out.pieces.len() >= MAX_SLICES {
+                    out.write(stream, clock, progress).await?;
+                }
+            }
+            begin = end;
+        }
+        out.write(stream, clock, progress).await?;
+        if let Some(buffer) = out.buffer.take() {
+            self.buffers.put(buffer);
+        }
+        self.queue.clear();
+        self.responses.clear();
+        self.queued = 0;
+        // An idle connection holds nothing of a large answer.
+        if self.queue.capacity() > MAX_SLICES {
+            self.queue = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+/// Pieces on their way.
+struct Gather {
+    pieces: Vec<Piece>,
+    buffer: Option<Box<[u8]>>,
+    filled: usize,
+}
+
+impl Gather {
+    /// Writes every piece; the buffer may be filled anew afterwards.
+    async fn write(&mut self, stream: &mut dyn Stream, clock: &dyn Clock, progress: &AtomicI64) -> io::Result<()> {
+        let buffer = self.buffer.as_deref().unwrap_or_default();
+        let (mut at, mut skip) = (0, 0);
+        while at < self.pieces.len() {
+            let written = poll_fn(|cx| {
+                let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+                let rest = self.pieces.get(at..).unwrap_or_default();
+                let mut count = 0;
+                for (slice, piece) in slices.iter_mut().zip(rest) {
+                    let bytes = bytes_of(piece, buffer);
+                    *slice = IoSlice::new(bytes.get(if count == 0 { skip } else { 0 }..).unwrap_or_default());
+                    count += 1;
+                }
+                Pin::new(&mut *stream).poll_write_vectored(cx, slices.get(..count).unwrap_or_default())
+            })
+            .await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            progress.store(clock.monotonic_ms(), Ordering::Relaxed);
+            skip += written;
+            while let Some(length) = self.pieces.get(at).map(|piece| bytes_of(piece, buffer).len()) {
+                if skip < length {
+                    break;
+                }
+                skip -= length;
+                at += 1;
+            }
+        }
+        self.pieces.clear();
+        self.filled = 0;
+        Ok(())
+    }
+}
+
+fn bytes_of<'a>(piece: &'a Piece, buffer: &'a [u8]) -> &'a [u8] {
+    match piece {
+        Piece::Prefix(bytes) => bytes,
+        Piece::Bytes(bytes) => bytes,
+        Piece::Buffer(range) => buffer.get(range.clone()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::storage::disk::DiskFile;
+    use crate::storage::log::FileSlice;
+    use tokio::io::{AsyncReadExt, duplex};
+
+    #[derive(Debug)]
+    struct Counting;
+
+    impl DiskFile for Counting {
+        fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+            (0..).zip(&mut *buf).for_each(|(n, byte)| *byte = ((position + n) % 251) as u8);
+            Ok(buf.len())
+        }
+        fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn len(&self) -> io::Result<u64> {
+            Ok(u64::MAX)
+        }
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn file(position: u64, len: usize) -> Part {
+        Part::File(FileSlice { file: Arc::new(Counting), position, len })
+    }
+
+    fn bytes(length: usize) -> Part {
+        Part::Bytes(vec![9; length].into())
+    }
+
+    #[tokio::test]
+    async fn writes_every_response_framed_and_in_order() {
+        let responses = [
+            vec![bytes(5)],
+            vec![],
+            vec![bytes(20), file(1000, 3), bytes(1), bytes(0), file(7, (2 << 20) + 17), bytes(300_000)],
+            (0..200).map(|n| if n % 2 == 0 { bytes(n) } else { file(n as u64, n) }).collect(),
+        ];
+        let mut expected = Vec::new();
+        for parts in &responses {
+            let size: usize = parts.iter().map(Part::len).sum();
+            expected.extend((size as u32).to_be_bytes());
+            for part in parts {
+                match part {
+                    Part::Bytes(bytes) => expected.extend_from_slice(bytes),
+                    Part::File(slice) => {
+                        expected.extend((0..slice.len as u64).map(|n| ((slice.position + n) % 251) as u8))
+                    }
+                }
+            }
+        }
+        let (mut client, mut server) = duplex(10_000);
+        let mut writer = ResponseWriter::new(Arc::default());
+        for parts in responses {
+            writer.queue(Response { parts, throttle_ms: 0 }).expect("framed");
+        }
+        assert_eq!(writer.queued(), expected.len());
+        let write = async {
+            let clock = ManualClock::at(5);
+            let progress = AtomicI64::new(0);
+            writer.flush(&mut server, &clock, &progress).await.expect("written");
+            assert_eq!((writer.queued(), progress.into_inner()), (0, 5));
+            drop(server);
+        };
+        let mut got = Vec::new();
+        let (_, read) = tokio::join!(write, client.read_to_end(&mut got));
+        read.expect("read");
+        assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
+    }
+}
