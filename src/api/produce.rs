@@ -1,10 +1,240 @@
 //! Produce (0), versions 0-11.
+//!
+//! One pass over the request: each partition's records are checked, stamped and appended where they lie in the frame;
+//! then acks=all waits for all of them together, at most `timeout_ms`; then one answer. Partitions succeed and fail
+//! independently. The first failing check of a partition wins, in Kafka's order:
+//!
+//! 1. a transactional batch without a transactional id refuses the whole request; so does a first batch that cannot be read
+//! 2. topic or partition unknown to the metadata
+//! 3. v3+: exactly one batch of magic 2; below v7 not compressed with zstd
+//! 4. the transaction cannot be verified
+//! 5. acks other than -1, 0, 1
+//! 6. an internal topic, except for `__admin_client`
+//! 7. no replica here, not the leader, directory offline
+//! 8. what [`Partition::append_to_leader`] refuses: in-sync replicas, then the batch, then its records, then its producer
+//!
+//! acks=0 is never answered; any error closes the connection, so that the client asks for metadata again.
+//! v0-2 carry message sets, which the log converts.
+//!
+//! Differs: null records are INVALID_RECORD; a live 3.9.1 does not answer at all.
+//! Gap: there is no transaction coordinator yet, see `gaps.md`.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout_at};
 
-use super::context::{Reply, RequestContext};
+use super::context::{Part, Reply, RequestContext, Response};
+use super::error;
+use super::internal_topics::is_internal;
+use super::leader_hint::LeaderHints;
 use super::serve::Close;
+use crate::cluster::Snapshot;
+use crate::replication::partition::{LeaderAppend, Partition};
+use crate::storage::log::{AppendError, AppendParams, Origin};
+use crate::types::{Acks, Offset};
+use crate::wire::error_code::ErrorCode;
+use crate::wire::header::put_response_header;
+use crate::wire::produce::{self, PartitionData, PartitionResponse, ProduceRequest, ProduceResponse, RecordErrors};
+use crate::wire::writer::Writer;
 
-pub async fn handle(_ctx: &RequestContext<'_>, _body: BytesMut) -> Result<Reply, Close> {
-    todo!()
+use batch::{FirstBatch, Lead};
+
+mod batch;
+
+/// An append that acks=all waits for.
+struct Pending {
+    /// Index into the request's partitions.
+    at: usize,
+    partition: Arc<Partition>,
+    offset: Offset,
+}
+
+pub async fn handle(ctx: &RequestContext<'_>, mut frame: BytesMut) -> Result<Reply, Close> {
+    let request = ProduceRequest::decode(&frame, 0, ctx.version())
+        .map_err(|error| Close(format!("Produce v{}: {error}", ctx.version())))?;
+    let snapshot = ctx.services.cluster.load();
+    let mut pending = Vec::new();
+    let mut outcomes = Vec::with_capacity(request.partitions.len());
+    match refused_as_a_whole(&request, &frame) {
+        Some(code) => outcomes.resize(request.partitions.len(), failed(code)),
+        None => {
+            for (at, data) in request.partitions.iter().enumerate() {
+                let outcome = append(ctx, &snapshot, &request, data, &mut frame);
+                if let Ok((partition, LeaderAppend { committed_at: Some(offset), .. })) = &outcome {
+                    pending.push(Pending { at, partition: partition.clone(), offset: *offset });
+                }
+                outcomes.push(outcome.map_or_else(|refused| refused, |(_, append)| appended(&append)));
+            }
+        }
+    }
+    if request.acks == 0 {
+        return match outcomes.iter().find(|outcome| outcome.error.is_error()) {
+            Some(outcome) => Err(Close(format!("Produce with acks=0 failed: {}", outcome.error))),
+            None => Ok(Reply::Nothing),
+        };
+    }
+    let deadline = Instant::now() + Duration::from_millis(request.timeout_ms.max(0) as u64);
+    for (at, error) in uncommitted(pending, deadline).await {
+        if let Some(outcome) = outcomes.get_mut(at) {
+            outcome.error = error;
+        }
+    }
+    Ok(answer(ctx, &snapshot, &request, outcomes, &frame))
+}
+
+/// What Kafka finds before it looks at any partition: it peeks at every first batch to see whether it is transactional.
+fn refused_as_a_whole(request: &ProduceRequest, frame: &[u8]) -> Option<ErrorCode> {
+    let mut transactional = false;
+    for data in &request.partitions {
+        match batch::first(records_of(data, frame)) {
+            Lead::Corrupt => return Some(ErrorCode::CorruptMessage),
+            Lead::Batch(first) => transactional |= first.is_transactional,
+            Lead::Nothing => {}
+        }
+    }
+    (transactional && request.transactional_id.is_none()).then_some(ErrorCode::TransactionalIdAuthorizationFailed)
+}
+
+fn records_of<'f>(data: &PartitionData, frame: &'f [u8]) -> &'f [u8] {
+    data.records().and_then(|range| frame.get(range)).unwrap_or_default()
+}
+
+/// One partition: its checks and its append.
+fn append(
+    ctx: &RequestContext<'_>,
+    snapshot: &Snapshot,
+    request: &ProduceRequest,
+    data: &PartitionData,
+    frame: &mut [u8],
+) -> Result<(Arc<Partition>, LeaderAppend), PartitionResponse> {
+    let topic = data.topic(frame);
+    if snapshot.partition(topic, data.index).is_none() {
+        return Err(failed(ErrorCode::UnknownTopicOrPartition));
+    }
+    let Some(range) = data.records() else { return Err(failed(ErrorCode::InvalidRecord)) };
+    let records = frame.get(range.clone()).unwrap_or_default();
+    let version = ctx.version();
+    let first = if version >= 3 { Some(batch::only(records, version).map_err(failed)?) } else { None };
+    if first.is_some_and(|first| needs_verification(ctx, &first)) {
+        return Err(unverified());
+    }
+    let acks = match request.acks {
+        0 => Acks::None,
+        1 => Acks::Leader,
+        -1 => Acks::All,
+        _ => return Err(failed(ErrorCode::InvalidRequiredAcks)),
+    };
+    if is_internal(topic) && ctx.header.client_id.as_deref() != Some("__admin_client") {
+        return Err(failed(ErrorCode::InvalidTopicException));
+    }
+    let Some(partition) = ctx.services.partitions.get(topic, data.index) else {
+        return Err(failed(ErrorCode::NotLeaderOrFollower));
+    };
+    let params = AppendParams {
+        origin: Origin::Client { produce_version: version },
+        leader_epoch: partition.leader_epoch(),
+        now_ms: ctx.services.clock.wall_ms(),
+    };
+    let records = frame.get_mut(range).unwrap_or_default();
+    match partition.append_to_leader(records, acks, params) {
+        Ok(append) => Ok((partition, append)),
+        Err(error) => Err(refused(error)),
+    }
+}
+
+/// Whether the coordinator must say that this partition is part of the producer's transaction.
+fn needs_verification(ctx: &RequestContext<'_>, first: &FirstBatch) -> bool {
+    ctx.services.config.transaction_partition_verification_enable && first.is_transactional && first.has_producer
+}
+
+/// There is no coordinator to ask: what Kafka answers while it cannot be reached. Clients try again.
+fn unverified() -> PartitionResponse {
+    let message = "the partition could not be verified to be part of the transaction: COORDINATOR_NOT_AVAILABLE";
+    let mut outcome = failed(ErrorCode::NotEnoughReplicas);
+    outcome.errors = Some(Box::new(RecordErrors { records: Vec::new(), message: Some(message.to_owned()) }));
+    outcome
+}
+
+fn failed(error: ErrorCode) -> PartitionResponse {
+    PartitionResponse {
+        error,
+        base_offset: -1,
+        log_append_time_ms: -1,
+        log_start_offset: -1,
+        errors: None,
+        current_leader: None,
+    }
+}
+
+fn refused(error: AppendError) -> PartitionResponse {
+    match error {
+        AppendError::Refused { code, message, record_errors, tell_client, log_start_offset } => {
+            let mut outcome = failed(code);
+            outcome.log_start_offset = log_start_offset.0;
+            if tell_client || !record_errors.is_empty() {
+                outcome.errors = Some(Box::new(RecordErrors {
+                    records: record_errors.into_iter().map(|error| (error.batch_index, error.message)).collect(),
+                    message: tell_client.then_some(message),
+                }));
+            }
+            outcome
+        }
+        AppendError::Storage { .. } => failed(ErrorCode::KafkaStorageError),
+    }
+}
+
+fn appended(append: &LeaderAppend) -> PartitionResponse {
+    PartitionResponse {
+        error: ErrorCode::None,
+        base_offset: append.info.first_offset.0,
+        log_append_time_ms: append.info.log_append_time_ms,
+        log_start_offset: append.info.log_start_offset.0,
+        errors: None,
+        current_leader: None,
+    }
+}
+
+/// Waits for all of `pending` together, until `deadline`. Those that were not committed, with the reason; their records
+/// stay in the log and their offsets in the answer.
+async fn uncommitted(pending: Vec<Pending>, deadline: Instant) -> Vec<(usize, ErrorCode)> {
+    let waits = pending.into_iter().map(|Pending { at, partition, offset }| async move {
+        match timeout_at(deadline, partition.committed(offset)).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some((at, error::of_commit(error))),
+            Err(_) => Some((at, ErrorCode::RequestTimedOut)),
+        }
+    });
+    join_all(waits).await.into_iter().flatten().collect()
+}
+
+fn answer(
+    ctx: &RequestContext<'_>,
+    snapshot: &Snapshot,
+    request: &ProduceRequest,
+    outcomes: Vec<PartitionResponse>,
+    frame: &[u8],
+) -> Reply {
+    let version = ctx.version();
+    let mut hints = LeaderHints::default();
+    let partitions: Vec<(&str, i32, PartitionResponse)> = request
+        .partitions
+        .iter()
+        .zip(outcomes)
+        .map(|(data, mut outcome)| {
+            let topic = data.topic(frame);
+            if version >= 10 && outcome.error == ErrorCode::NotLeaderOrFollower {
+                outcome.current_leader = Some(hints.add(snapshot, &ctx.connection.listener, topic, data.index));
+            }
+            (topic, data.index, outcome)
+        })
+        .collect();
+    let mut buf = BytesMut::with_capacity(64 * (partitions.len() + 1));
+    put_response_header(&mut buf, ctx.header.api_key, version, ctx.header.correlation_id);
+    let mut out = Writer::new(buf, version >= produce::FIRST_FLEXIBLE);
+    ProduceResponse { throttle_ms: 0, partitions: &partitions, node_endpoints: &hints.endpoints }
+        .encode(&mut out, version);
+    Reply::Send(Response { parts: vec![Part::Bytes(out.buf.freeze())], throttle_ms: 0 })
 }

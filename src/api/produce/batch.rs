@@ -1,0 +1,90 @@
+//! The look at a partition's records that comes before any partition is looked up: how many batches, of what kind.
+//! Kafka's `ProduceRequest.validateRecords` and `RequestUtils.hasTransactionalRecords`.
+
+use crate::wire::batch::{HEADER_LEN, LOG_OVERHEAD};
+use crate::wire::error_code::ErrorCode;
+
+/// Bytes of the smallest record of magic 0 behind its offset and size: no entry can be smaller.
+const SMALLEST_ENTRY: usize = 14;
+/// Bytes up to and with the magic.
+const UP_TO_MAGIC: usize = 17;
+/// Codec number of zstd in the attributes.
+const ZSTD: i16 = 4;
+
+/// What stands at the front of some records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lead {
+    Batch(FirstBatch),
+    /// No whole batch.
+    Nothing,
+    /// A size or a magic that cannot be.
+    Corrupt,
+}
+
+/// The first batch or message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstBatch {
+    pub magic: i8,
+    /// Bytes.
+    pub size: usize,
+    pub codec: i16,
+    pub is_transactional: bool,
+    pub has_producer: bool,
+}
+
+/// Looks at the front of `records`.
+pub fn first(records: &[u8]) -> Lead {
+    if records.len() < LOG_OVERHEAD {
+        return Lead::Nothing;
+    }
+    let announced = i32_at(records, 8).and_then(|size| usize::try_from(size).ok());
+    let Some(announced) = announced.filter(|size| *size >= SMALLEST_ENTRY) else { return Lead::Corrupt };
+    let Some(magic) = records.get(UP_TO_MAGIC - 1).map(|byte| *byte as i8) else { return Lead::Nothing };
+    if !(0..=2).contains(&magic) {
+        return Lead::Corrupt;
+    }
+    let size = announced + LOG_OVERHEAD;
+    if records.len() < size {
+        return Lead::Nothing;
+    }
+    if magic < 2 {
+        let codec = i16::from(records.get(UP_TO_MAGIC).copied().unwrap_or_default() & 0b111);
+        return Lead::Batch(FirstBatch { magic, size, codec, is_transactional: false, has_producer: false });
+    }
+    if size < HEADER_LEN {
+        return Lead::Corrupt;
+    }
+    let attributes = records.get(21..23).map_or(0, |bytes| i16::from_be_bytes([bytes[0], bytes[1]]));
+    let producer_id = records.get(43..51).and_then(|bytes| bytes.try_into().ok()).map_or(-1, i64::from_be_bytes);
+    Lead::Batch(FirstBatch {
+        magic,
+        size,
+        codec: attributes & 0b111,
+        is_transactional: attributes & 1 << 4 != 0,
+        has_producer: producer_id >= 0,
+    })
+}
+
+/// The one batch that Produce v3+ carries per partition.
+pub fn only(records: &[u8], version: i16) -> Result<FirstBatch, ErrorCode> {
+    let batch = match first(records) {
+        Lead::Batch(batch) => batch,
+        Lead::Nothing => return Err(ErrorCode::InvalidRecord),
+        Lead::Corrupt => return Err(ErrorCode::CorruptMessage),
+    };
+    if batch.magic != 2 {
+        return Err(ErrorCode::InvalidRecord);
+    }
+    if version < 7 && batch.codec == ZSTD {
+        return Err(ErrorCode::UnsupportedCompressionType);
+    }
+    match first(records.get(batch.size..).unwrap_or_default()) {
+        Lead::Nothing => Ok(batch),
+        Lead::Batch(_) => Err(ErrorCode::InvalidRecord),
+        Lead::Corrupt => Err(ErrorCode::CorruptMessage),
+    }
+}
+
+fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes)
+}
