@@ -1,7 +1,7 @@
 //! One file per Kafka API, each opening with its versions, behaviour and gaps; and the dispatch in front of them.
 //!
 //! A frame's header is read by hand and its key and version looked up in the one table before any byte of the body is
-//! looked at. Handlers of `kafka-protocol` messages share [`serve`]; Produce and Fetch read and write their own bytes.
+//! looked at. Handlers of `kafka-protocol` messages share [`serve`]; Produce, Fetch and Metadata read and write their own bytes.
 
 pub mod context;
 pub mod serve;
@@ -42,6 +42,7 @@ pub async fn dispatch(services: &Services, connection: &Connection, mut frame: B
     let served = match header.api_key {
         ApiKey::Produce => produce::handle(&ctx, frame).await,
         ApiKey::Fetch => fetch::handle(&ctx, frame).await,
+        ApiKey::Metadata => metadata::handle(&ctx, frame).await,
         ApiKey::ApiVersions => api_versions::handle(&ctx, frame),
         _ => serve(&ctx, frame).await,
     };
@@ -52,7 +53,6 @@ pub async fn dispatch(services: &Services, connection: &Connection, mut frame: B
 async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close> {
     match ctx.header.api_key {
         ApiKey::ListOffsets => encode(ctx, &list_offsets::handle(ctx, decode(ctx, body)?).await?),
-        ApiKey::Metadata => encode(ctx, &metadata::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::CreateTopics => encode(ctx, &create_topics::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DeleteTopics => encode(ctx, &delete_topics::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DeleteRecords => encode(ctx, &delete_records::handle(ctx, decode(ctx, body)?).await?),

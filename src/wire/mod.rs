@@ -9,6 +9,7 @@ pub mod frame;
 pub mod guard;
 pub mod header;
 pub mod leader;
+pub mod metadata;
 pub mod produce;
 pub mod reader;
 pub mod varint;
