@@ -74,12 +74,12 @@ fn skip_blanks(bytes: &[u8]) -> &[u8] {
     bytes.get(blanks..).unwrap_or_default()
 }
 
-/// One natural line and what follows it; `\r\n` is one terminator.
-fn natural_line(bytes: &[u8]) -> (&[u8], &[u8]) {
+/// One natural line and what follows its terminator, `\r\n` being one. `None` where Java sees the end of the file: there
+/// is no terminator, or a lone `\n` or `\r` as the last byte.
+fn natural_line(bytes: &[u8]) -> (&[u8], Option<&[u8]>) {
     let end = bytes.iter().position(|b| matches!(b, b'\n' | b'\r')).unwrap_or(bytes.len());
     let (line, rest) = bytes.split_at(end);
-    let rest = rest.strip_prefix(b"\r\n").or_else(|| rest.get(1..)).unwrap_or_default();
-    (line, rest)
+    (line, rest.strip_prefix(b"\r\n").or_else(|| rest.get(1..).filter(|rest| !rest.is_empty())))
 }
 
 /// Joins continuation lines. `None` for blank lines and comments; also how many natural lines were used.
@@ -87,23 +87,27 @@ fn logical_line(bytes: &[u8]) -> (Option<Vec<u8>>, &[u8], usize) {
     let (first, mut rest) = natural_line(bytes);
     let first = skip_blanks(first);
     if first.is_empty() || matches!(first.first(), Some(b'#' | b'!')) {
-        return (None, rest, 1);
+        return (None, rest.unwrap_or_default(), 1);
     }
     let mut line = first.to_vec();
     let mut lines = 1;
     // An odd run of backslashes at the end escapes the line terminator.
     while line.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1 {
         line.pop();
-        if rest.is_empty() {
-            break;
+        let Some(continued) = rest else {
+            // At the end of the file the backslash is dropped, and a line of nothing else is an empty entry.
+            return (Some(line), &[], lines);
+        };
+        if line.is_empty() {
+            // Nothing to continue: the next line begins anew and may be a comment.
+            return (None, continued, lines);
         }
-        let (next, after) = natural_line(rest);
+        let (next, after) = natural_line(continued);
         line.extend_from_slice(skip_blanks(next));
         rest = after;
         lines += 1;
     }
-    // A line that consists of continuations of nothing is as blank as an empty one.
-    (Some(line).filter(|line| !line.is_empty()), rest, lines)
+    (Some(line), rest.unwrap_or_default(), lines)
 }
 
 /// Raw key and raw value: the key ends at the first unescaped `=`, `:` or blank.

@@ -87,7 +87,7 @@ pub fn synonyms(topic_key: &str) -> &'static [&'static str] {
 }
 
 /// Topic config → broker keys; a topic config that is not here has the default of its own row.
-pub(super) const SYNONYMS: &[(&str, &[&str])] = &[
+const SYNONYMS: &[(&str, &[&str])] = &[
     ("cleanup.policy", &["log.cleanup.policy"]),
     ("compression.gzip.level", &["compression.gzip.level"]),
     ("compression.lz4.level", &["compression.lz4.level"]),
@@ -120,3 +120,6 @@ pub(super) const SYNONYMS: &[(&str, &[&str])] = &[
     ("segment.ms", &["log.roll.ms", "log.roll.hours"]),
     ("unclean.leader.election.enable", &["unclean.leader.election.enable"]),
 ];
+
+#[cfg(test)]
+mod tests;

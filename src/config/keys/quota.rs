@@ -2,14 +2,27 @@
 
 use super::*;
 
+#[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
-    int("alter.log.dirs.replication.quota.window.num").default("11").min(1).low().not_yet(""),
-    int("alter.log.dirs.replication.quota.window.size.seconds").default("1").min(1).low().not_yet(""),
-    class("client.quota.callback.class").low().not_yet(""),
-    int("controller.quota.window.num").default("11").min(1).low().not_yet(""),
-    int("controller.quota.window.size.seconds").default("1").min(1).low().not_yet(""),
-    int("quota.window.num").default("11").min(1).low().not_yet(""),
-    int("quota.window.size.seconds").default("1").min(1).low().not_yet(""),
-    int("replication.quota.window.num").default("11").min(1).low().not_yet(""),
-    int("replication.quota.window.size.seconds").default("1").min(1).low().not_yet(""),
+    int("alter.log.dirs.replication.quota.window.num").default("11").min(1).low()
+        .not_yet("Windows remembered when copying between log directories is throttled."),
+    int("alter.log.dirs.replication.quota.window.size.seconds").default("1").min(1).low()
+        .not_yet("Seconds of one such window."),
+    class("client.quota.callback.class").low()
+        .refuses(
+            "it names a Java class that sets every client's quotas, and none of them would hold",
+            "Java class that computes quotas.",
+        ),
+    int("controller.quota.window.num").default("11").min(1).low()
+        .not_yet("Windows remembered when topic changes are throttled."),
+    int("controller.quota.window.size.seconds").default("1").min(1).low()
+        .not_yet("Seconds of one such window."),
+    int("quota.window.num").default("11").min(1).low()
+        .not_yet("Windows remembered when clients are throttled."),
+    int("quota.window.size.seconds").default("1").min(1).low()
+        .not_yet("Seconds of one such window."),
+    int("replication.quota.window.num").default("11").min(1).low()
+        .not_yet("Windows remembered when replication is throttled."),
+    int("replication.quota.window.size.seconds").default("1").min(1).low()
+        .not_yet("Seconds of one such window."),
 ];
