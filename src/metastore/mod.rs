@@ -6,4 +6,7 @@ mod store;
 
 pub mod embedded;
 
+#[cfg(feature = "sim")]
+pub mod conformance;
+
 pub use store::*;

@@ -37,8 +37,6 @@ const JOURNAL_MAGIC: &[u8; 8] = b"KLMJRNL1";
 const FRAME_MAGIC: &[u8; 4] = b"KLMF";
 const JOURNAL_HEADER: usize = 20;
 const FRAME_HEADER: usize = 12;
-/// A journal is compacted when it exceeds this and twice the snapshot.
-const COMPACT_ABOVE: u64 = 4 << 20;
 
 /// Why the files cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +58,7 @@ pub struct Files {
     journal: Arc<dyn DiskFile>,
     len: u64,
     snapshot_len: u64,
+    compact_above: u64,
 }
 
 impl Files {
@@ -72,8 +71,9 @@ impl Files {
         Ok(found)
     }
 
-    /// Reads the tree as of the last durable transaction, and begins a new epoch.
-    pub fn open(disk: Arc<dyn Disk>, dir: &Path, now_ms: i64) -> Result<(Files, Tree), OpenError> {
+    /// Reads the tree as of the last durable transaction, and begins a new epoch. The journal is worth compacting when it
+    /// exceeds `compact_above` bytes and twice the snapshot.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, now_ms: i64, compact_above: u64) -> Result<(Files, Tree), OpenError> {
         for name in [SNAPSHOT, JOURNAL] {
             let path = temporary(&dir.join(name));
             if info(&*disk, &path)? {
@@ -106,7 +106,7 @@ impl Files {
             }
         };
         let dir = dir.to_owned();
-        let mut files = Files { disk, dir, journal, len, snapshot_len };
+        let mut files = Files { disk, dir, journal, len, snapshot_len, compact_above };
         tree.begin_epoch();
         let mut opened = Vec::new();
         put_transaction(&mut opened, tree.zxid(), now_ms, 0, ChangeRef::Opened);
@@ -130,7 +130,7 @@ impl Files {
 
     /// Whether the journal has grown enough to be replaced by a snapshot.
     pub fn wants_compaction(&self) -> bool {
-        self.len > COMPACT_ABOVE.max(2 * self.snapshot_len)
+        self.len > self.compact_above.max(2 * self.snapshot_len)
     }
 
     /// Replaces snapshot and journal. `snapshot` is [`encode_snapshot`] of the tree, as of `zxid`.

@@ -20,7 +20,7 @@ mod tree;
 mod watches;
 
 pub use files::OpenError;
-pub use store::EmbeddedStore;
+pub use store::{EmbeddedStore, OpenOptions};
 
 #[cfg(test)]
 mod tests;

@@ -56,6 +56,19 @@ struct Durable {
     spawner: Arc<dyn Spawner>,
 }
 
+/// What a simulation may want otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenOptions {
+    /// Bytes of journal that are worth a new snapshot, if they are also twice the old one's.
+    pub compact_above: u64,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions { compact_above: 4 << 20 }
+    }
+}
+
 impl EmbeddedStore {
     /// A store that lives in memory alone.
     pub fn in_memory(clock: Arc<dyn Clock>) -> Arc<EmbeddedStore> {
@@ -72,6 +85,17 @@ impl EmbeddedStore {
         clock: Arc<dyn Clock>,
         spawner: Arc<dyn Spawner>,
     ) -> Result<Arc<EmbeddedStore>, OpenError> {
+        EmbeddedStore::open_with(disk, log_dirs, clock, spawner, OpenOptions::default())
+    }
+
+    /// [`EmbeddedStore::open`], tuned.
+    pub fn open_with(
+        disk: Arc<dyn Disk>,
+        log_dirs: &[PathBuf],
+        clock: Arc<dyn Clock>,
+        spawner: Arc<dyn Spawner>,
+        options: OpenOptions,
+    ) -> Result<Arc<EmbeddedStore>, OpenError> {
         let Some(dir) = log_dirs.first() else {
             return Err(OpenError::Foreign("no log directory to keep the metastore in".to_owned()));
         };
@@ -80,7 +104,7 @@ impl EmbeddedStore {
                 super::files::refuse_foreign(&*disk, dir)?;
             }
         }
-        let (files, tree) = Files::open(disk, dir, clock.wall_ms())?;
+        let (files, tree) = Files::open(disk, dir, clock.wall_ms(), options.compact_above)?;
         Ok(Arc::new(EmbeddedStore::new(tree, clock, Some(Durable { files: Mutex::new(files), spawner }))))
     }
 

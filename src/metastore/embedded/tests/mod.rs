@@ -1,3 +1,7 @@
+mod crashes;
+mod disk;
+mod model;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,4 +28,10 @@ async fn ephemerals_end_with_their_session() {
     drop(b);
     gone.await;
     assert_eq!(watcher.exists("/e").await, Ok(None));
+}
+
+#[tokio::test]
+async fn conforms_in_memory() {
+    let store = EmbeddedStore::in_memory(Arc::new(ManualClock::at(5)));
+    crate::metastore::conformance::run(Arc::new(store)).await;
 }
