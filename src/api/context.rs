@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::fetch_session::FetchSessions;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, DynamicConfigs};
 use crate::config::BrokerConfig;
@@ -24,6 +25,7 @@ pub struct Services {
     pub configs: Arc<DynamicConfigs>,
     pub partitions: Arc<PartitionTable>,
     pub admin: Arc<Admin>,
+    pub fetch_sessions: FetchSessions,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
 }

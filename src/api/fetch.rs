@@ -1,10 +1,338 @@
 //! Fetch (1), versions 0-17.
+//!
+//! A request is answered at once when it may not wait, has nothing to wait for, met an error, or found `min_bytes`; else it
+//! parks on its partitions and looks again when one of them moves, until `max_wait_ms` are over.
+//!
+//! - The answer holds at most the smaller of the request's `max_bytes` and `fetch.max.bytes`, except that the first
+//!   partition with data gives at least one whole batch (v3+). Records are sent from the file as they lie there.
+//! - First failing check of a partition: its id is unknown, not in the metadata, not here, its id differs, then what
+//!   [`Partition::read`] refuses. The first two make no request return early, as in Kafka, and come last in the answer.
+//! - Sessions (v7+) are [`FetchSessions`](super::fetch_session::FetchSessions).
+//! - v0-3 get their records converted down, see `records`; v0-9 get no zstd.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
+use tokio::time::{Instant, timeout_at};
 
-use super::context::{Reply, RequestContext};
+use super::context::{Part, Reply, RequestContext, Response};
+use super::fetch_session::{Asked, Key, SessionRequest};
+use super::leader_hint::LeaderHints;
 use super::serve::Close;
+use crate::cluster::Snapshot;
+use crate::replication::partition::{Partition, PartitionFetch, PartitionRead, Reader};
+use crate::replication::waiters::Parked;
+use crate::types::{BrokerId, IsolationLevel, TopicId};
+use crate::wire::error_code::ErrorCode;
+use crate::wire::fetch::{
+    self, DivergingEpoch, FIRST_WITH_IDS, FetchRequest, FetchResponse, PartitionResponse, ResponseTopic, TopicRef,
+};
+use crate::wire::header::put_response_header;
+use crate::wire::writer::Writer;
 
-pub async fn handle(_ctx: &RequestContext<'_>, _body: BytesMut) -> Result<Reply, Close> {
-    todo!()
+use records::Records;
+
+mod records;
+
+type Answer = (ResponseTopic, PartitionResponse<Records>);
+
+pub async fn handle(ctx: &RequestContext<'_>, frame: BytesMut) -> Result<Reply, Close> {
+    let version = ctx.version();
+    let request =
+        FetchRequest::decode(&frame, 0, version).map_err(|error| Close(format!("Fetch v{version}: {error}")))?;
+    let services = ctx.services;
+    let snapshot = services.cluster.load();
+    let is_follower = request.replica_id.0 >= 0;
+    let session = SessionRequest {
+        id: request.session_id,
+        epoch: request.session_epoch,
+        uses_topic_ids: version >= FIRST_WITH_IDS,
+        is_follower,
+    };
+    let forgotten: Vec<Key> = request
+        .forgotten
+        .iter()
+        .map(|gone| Key::new(&resolve(&snapshot, request.topic(gone.topic)), gone.partition))
+        .collect();
+    let now_ms = services.clock.monotonic_ms();
+    let begun = services.fetch_sessions.begin(session, asked(&snapshot, &request), &forgotten, now_ms);
+    let context = match begun {
+        Ok(context) => context,
+        Err(code) => return Ok(answer(ctx, code, 0, Vec::new(), &[])),
+    };
+
+    let (targets, mut unknown) = targets(ctx, &snapshot, context.partitions());
+    let read = Fetching {
+        reader: reader(&request),
+        only_leader: is_follower || (request.replica_id == BrokerId::NONE && version < 11),
+        max_bytes: request.max_bytes.min(services.config.fetch_max_bytes).max(0) as usize,
+        hard_limit: version <= 2,
+        targets,
+    };
+    let min_bytes = request.min_bytes.min(read.max_bytes.try_into().unwrap_or(i32::MAX));
+    let reads = read.until_enough(min_bytes, request.max_wait_ms).await;
+
+    let mut answers: Vec<Answer> = read.targets.into_iter().zip(reads).map(|(t, read)| t.answer(read)).collect();
+    answers.append(&mut unknown);
+    let random_id = || 1 + services.random.below(i32::MAX as u64) as i32;
+    let now_ms = services.clock.monotonic_ms();
+    let ended = services.fetch_sessions.end(context, &mut answers, now_ms, random_id);
+    let session_id = match ended {
+        Ok(id) => id,
+        Err(code) => return Ok(answer(ctx, code, request.session_id, Vec::new(), &[])),
+    };
+    for (topic, answer) in &mut answers {
+        records::fit(services, version, is_follower, topic, answer);
+    }
+    let mut hints = LeaderHints::default();
+    if version >= 16 {
+        // By now the leader that sent us away may be known.
+        let snapshot = services.cluster.load();
+        for (topic, answer) in &mut answers {
+            if matches!(answer.error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) {
+                let leader = hints.add(&snapshot, &ctx.connection.listener, &topic.name, answer.partition);
+                answer.current_leader = Some(leader);
+            }
+        }
+    }
+    Ok(answer(ctx, ErrorCode::None, session_id, answers, &hints.endpoints))
+}
+
+/// What a name or an id means now; of a topic that is not there one half stays empty.
+fn resolve(snapshot: &Snapshot, topic: TopicRef<'_>) -> ResponseTopic {
+    match topic {
+        TopicRef::Name(name) => {
+            let name = snapshot.topic(name).map_or_else(|| Arc::from(name), |topic| Arc::clone(&topic.name));
+            ResponseTopic { name, id: TopicId::ZERO }
+        }
+        TopicRef::Id(id) => {
+            let name = snapshot.topic_by_id(id).map(|topic| Arc::clone(&topic.name)).unwrap_or_default();
+            ResponseTopic { name, id }
+        }
+    }
+}
+
+/// The request's partitions, each once: of one that is named twice the later counts.
+fn asked(snapshot: &Snapshot, request: &FetchRequest<'_>) -> Vec<Asked> {
+    let topics: Vec<ResponseTopic> = request.topics.iter().map(|topic| resolve(snapshot, *topic)).collect();
+    let mut asked: Vec<Asked> = request
+        .partitions
+        .iter()
+        .filter_map(|partition| {
+            Some(Asked {
+                topic: topics.get(partition.topic as usize)?.clone(),
+                partition: partition.partition,
+                current_leader_epoch: partition.current_leader_epoch,
+                fetch_offset: partition.fetch_offset,
+                last_fetched_epoch: partition.last_fetched_epoch,
+                log_start_offset: partition.log_start_offset,
+                max_bytes: partition.max_bytes,
+            })
+        })
+        .collect();
+    if asked.len() > 1 {
+        let mut seen = HashSet::with_capacity(asked.len());
+        asked.reverse();
+        asked.retain(|one| seen.insert(Key::new(&one.topic, one.partition)));
+        asked.reverse();
+    }
+    asked
+}
+
+/// Replica id of the request, as who reads.
+fn reader(request: &FetchRequest<'_>) -> Reader {
+    match request.replica_id.0 {
+        0.. => Reader::Replica { id: request.replica_id, broker_epoch: request.replica_epoch },
+        -1 if request.isolation_level == 1 => Reader::Consumer(IsolationLevel::ReadCommitted),
+        -1 => Reader::Consumer(IsolationLevel::ReadUncommitted),
+        _ => Reader::Debugging,
+    }
+}
+
+/// A partition that is read; `partition` says why it cannot be.
+struct Target {
+    asked: Asked,
+    partition: Result<Arc<Partition>, ErrorCode>,
+}
+
+/// Splits what is asked for into what is read and what the metadata does not know.
+fn targets(ctx: &RequestContext<'_>, snapshot: &Snapshot, asked: Vec<Asked>) -> (Vec<Target>, Vec<Answer>) {
+    let mut targets = Vec::with_capacity(asked.len());
+    let mut unknown = Vec::new();
+    for mut asked in asked {
+        if asked.topic.name.is_empty() && !asked.topic.id.is_zero() {
+            asked.topic = resolve(snapshot, TopicRef::Id(asked.topic.id));
+        }
+        let code = if asked.topic.name.is_empty() && ctx.version() >= FIRST_WITH_IDS {
+            ErrorCode::UnknownTopicId
+        } else if snapshot.partition(&asked.topic.name, asked.partition).is_none() {
+            ErrorCode::UnknownTopicOrPartition
+        } else {
+            let partition = ctx.services.partitions.get(&asked.topic.name, asked.partition);
+            targets.push(Target { partition: checked(&asked, partition), asked });
+            continue;
+        };
+        let mut answer = PartitionResponse::failed(asked.partition, code);
+        answer.aborted = Some(Vec::new());
+        unknown.push((asked.topic, answer));
+    }
+    (targets, unknown)
+}
+
+fn checked(asked: &Asked, partition: Option<Arc<Partition>>) -> Result<Arc<Partition>, ErrorCode> {
+    let partition = partition.ok_or(ErrorCode::NotLeaderOrFollower)?;
+    let (wanted, found) = (asked.topic.id, partition.topic_id());
+    if !wanted.is_zero() && !found.is_zero() && wanted != found {
+        return Err(ErrorCode::InconsistentTopicId);
+    }
+    Ok(partition)
+}
+
+/// One request's reads, made as often as it is woken.
+struct Fetching {
+    reader: Reader,
+    only_leader: bool,
+    /// Of all records together.
+    max_bytes: usize,
+    /// Not even one batch may exceed the limits.
+    hard_limit: bool,
+    targets: Vec<Target>,
+}
+
+type Read = Result<PartitionRead, ErrorCode>;
+
+impl Fetching {
+    async fn until_enough(&self, min_bytes: i32, max_wait_ms: i32) -> Vec<Read> {
+        let mut reads = self.once(true);
+        if max_wait_ms <= 0 || self.targets.is_empty() || enough(&reads, min_bytes) {
+            return reads;
+        }
+        let deadline = Instant::now() + Duration::from_millis(max_wait_ms as u64);
+        let parked = Parked::new();
+        for partition in self.targets.iter().filter_map(|target| target.partition.as_ref().ok()) {
+            partition.park(&parked, self.reader);
+        }
+        loop {
+            // What came between the last read and the parking is found here, what comes later wakes us.
+            reads = self.once(false);
+            if enough(&reads, min_bytes) || timeout_at(deadline, parked.woken()).await.is_err() {
+                return reads;
+            }
+        }
+    }
+
+    /// Reads every partition within the limits. A follower's progress is noted `first` only.
+    fn once(&self, first: bool) -> Vec<Read> {
+        let mut left = self.max_bytes;
+        let mut min_one_batch = !self.hard_limit;
+        let mut reads = Vec::with_capacity(self.targets.len());
+        for target in &self.targets {
+            let mut read = target.read(self, left, min_one_batch);
+            if let (Ok(done), Ok(partition), true) = (&read, &target.partition, first)
+                && let Err(code) = partition.record_follower_fetch(&target.fetch(self, left, min_one_batch), done)
+            {
+                read = Err(code);
+            }
+            let bytes = read.as_ref().map_or(0, bytes_of);
+            if bytes > 0 {
+                min_one_batch = false;
+            }
+            left = left.saturating_sub(bytes);
+            reads.push(read);
+        }
+        reads
+    }
+}
+
+fn bytes_of(read: &PartitionRead) -> usize {
+    read.slice.as_ref().map_or(0, |slice| slice.len)
+}
+
+/// Whether the request need not wait any longer.
+fn enough(reads: &[Read], min_bytes: i32) -> bool {
+    let mut bytes = 0;
+    for read in reads {
+        match read {
+            Ok(read) if read.diverging.is_none() => bytes += bytes_of(read),
+            _ => return true,
+        }
+    }
+    i64::from(min_bytes) <= bytes as i64
+}
+
+impl Target {
+    fn fetch(&self, of: &Fetching, left: usize, min_one_batch: bool) -> PartitionFetch {
+        PartitionFetch {
+            reader: of.reader,
+            offset: self.asked.fetch_offset,
+            current_leader_epoch: self.asked.current_leader_epoch,
+            last_fetched_epoch: self.asked.last_fetched_epoch,
+            log_start_offset: self.asked.log_start_offset,
+            max_bytes: left.min(self.asked.max_bytes.max(0) as usize),
+            min_one_batch,
+            only_leader: of.only_leader,
+        }
+    }
+
+    fn read(&self, of: &Fetching, left: usize, min_one_batch: bool) -> Read {
+        let partition = self.partition.as_ref().map_err(|code| *code)?;
+        let mut read = partition.read(self.fetch(of, left, min_one_batch))?;
+        // A part of a batch is of no use to who knows that the limits are soft.
+        if read.first_batch_incomplete && !of.hard_limit {
+            read.slice = None;
+        }
+        Ok(read)
+    }
+
+    fn answer(self, read: Read) -> Answer {
+        let partition = self.asked.partition;
+        let answer = match read {
+            Err(code) => PartitionResponse::failed(partition, code),
+            Ok(read) => PartitionResponse {
+                partition,
+                error: ErrorCode::None,
+                high_watermark: read.offsets.high_watermark,
+                last_stable_offset: read.offsets.last_stable,
+                log_start_offset: read.offsets.log_start,
+                aborted: read
+                    .aborted
+                    .map(|all| all.into_iter().map(|one| (one.producer_id, one.first_offset.0)).collect()),
+                preferred_read_replica: -1,
+                records: read.slice.map_or(Records::None, Records::File),
+                diverging: read.diverging.map(|(epoch, end_offset)| DivergingEpoch { epoch, end_offset }),
+                current_leader: None,
+            },
+        };
+        (self.asked.topic, answer)
+    }
+}
+
+/// The response as a gather list: what is encoded, cut where records belong.
+fn answer(
+    ctx: &RequestContext<'_>,
+    error: ErrorCode,
+    session_id: i32,
+    answers: Vec<Answer>,
+    node_endpoints: &[crate::wire::leader::NodeEndpoint],
+) -> Reply {
+    let version = ctx.version();
+    let mut buf = BytesMut::with_capacity(64 * (answers.len() + 1));
+    put_response_header(&mut buf, ctx.header.api_key, version, ctx.header.correlation_id);
+    let mut out = Writer::new(buf, version >= fetch::FIRST_FLEXIBLE);
+    let response = FetchResponse { throttle_ms: 0, error, session_id, partitions: &answers, node_endpoints };
+    let cuts = response.encode(&mut out, version);
+    let mut rest = out.buf.freeze();
+    let mut done = 0;
+    let mut parts = Vec::with_capacity(2 * answers.len() + 1);
+    for ((_, answer), cut) in answers.into_iter().zip(cuts) {
+        if let Some(records) = answer.records.into_part() {
+            parts.push(Part::Bytes(rest.split_to(cut - done)));
+            parts.push(records);
+            done = cut;
+        }
+    }
+    parts.push(Part::Bytes(rest));
+    Reply::Send(Response { parts, throttle_ms: 0 })
 }

@@ -27,7 +27,6 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
 use super::context::{Part, Reply, RequestContext, Response};
-use super::error;
 use super::internal_topics::is_internal;
 use super::leader_hint::LeaderHints;
 use super::serve::Close;
@@ -44,12 +43,19 @@ use batch::{FirstBatch, Lead};
 
 mod batch;
 
-/// An append that acks=all waits for.
+/// An append that is not answered yet.
 struct Pending {
     /// Index into the request's partitions.
     at: usize,
     partition: Arc<Partition>,
-    offset: Offset,
+    wait: Wait,
+}
+
+/// Until the high watermark (acks=all) or, with `flush.messages`, an fsync (acks=1) is there.
+#[derive(Clone, Copy)]
+enum Wait {
+    Committed(Offset),
+    Durable(Offset),
 }
 
 pub async fn handle(ctx: &RequestContext<'_>, mut frame: BytesMut) -> Result<Reply, Close> {
@@ -63,8 +69,10 @@ pub async fn handle(ctx: &RequestContext<'_>, mut frame: BytesMut) -> Result<Rep
         None => {
             for (at, data) in request.partitions.iter().enumerate() {
                 let outcome = append(ctx, &snapshot, &request, data, &mut frame);
-                if let Ok((partition, LeaderAppend { committed_at: Some(offset), .. })) = &outcome {
-                    pending.push(Pending { at, partition: partition.clone(), offset: *offset });
+                if let Ok((partition, append)) = &outcome
+                    && let Some(wait) = wait_of(append)
+                {
+                    pending.push(Pending { at, partition: Arc::clone(partition), wait });
                 }
                 outcomes.push(outcome.map_or_else(|refused| refused, |(_, append)| appended(&append)));
             }
@@ -186,6 +194,10 @@ fn refused(error: AppendError) -> PartitionResponse {
     }
 }
 
+fn wait_of(append: &LeaderAppend) -> Option<Wait> {
+    append.committed_at.map(Wait::Committed).or(append.durable_at.map(Wait::Durable))
+}
+
 fn appended(append: &LeaderAppend) -> PartitionResponse {
     PartitionResponse {
         error: ErrorCode::None,
@@ -200,10 +212,15 @@ fn appended(append: &LeaderAppend) -> PartitionResponse {
 /// Waits for all of `pending` together, until `deadline`. Those that were not committed, with the reason; their records
 /// stay in the log and their offsets in the answer.
 async fn uncommitted(pending: Vec<Pending>, deadline: Instant) -> Vec<(usize, ErrorCode)> {
-    let waits = pending.into_iter().map(|Pending { at, partition, offset }| async move {
-        match timeout_at(deadline, partition.committed(offset)).await {
+    let waits = pending.into_iter().map(|Pending { at, partition, wait }| async move {
+        let outcome = match wait {
+            Wait::Committed(offset) => timeout_at(deadline, partition.committed(offset)).await,
+            // As in Kafka, where that fsync is a part of the append, no timeout cuts it short.
+            Wait::Durable(offset) => Ok(partition.durable(offset).await),
+        };
+        match outcome {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some((at, error::of_commit(error))),
+            Ok(Err(error)) => Some((at, error.code())),
             Err(_) => Some((at, ErrorCode::RequestTimedOut)),
         }
     });

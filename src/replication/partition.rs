@@ -58,9 +58,17 @@ pub struct PartitionFetch {
 pub struct PartitionRead {
     pub offsets: LogOffsets,
     pub slice: Option<FileSlice>,
+    /// The slice is a part of the first batch: it did not fit `max_bytes` and `min_one_batch` was not asked for.
+    pub first_batch_incomplete: bool,
     /// `Some` for read_committed.
     pub aborted: Option<Vec<AbortedTransaction>>,
     pub diverging: Option<(LeaderEpoch, Offset)>,
+}
+
+impl PartitionRead {
+    fn nothing(offsets: LogOffsets) -> PartitionRead {
+        PartitionRead { offsets, slice: None, first_batch_incomplete: false, aborted: None, diverging: None }
+    }
 }
 
 /// An append the leader made.
@@ -287,7 +295,8 @@ impl Partition {
                 return Err(ErrorCode::OffsetOutOfRange);
             };
             if epoch < fetch.last_fetched_epoch || end < fetch.offset {
-                return Ok(PartitionRead { offsets, slice: None, aborted: None, diverging: Some((epoch, end)) });
+                let diverging = Some((epoch, end));
+                return Ok(PartitionRead { diverging, ..PartitionRead::nothing(offsets) });
             }
         }
         if fetch.offset < offsets.log_start || fetch.offset > offsets.log_end {
@@ -296,7 +305,7 @@ impl Partition {
         let upper = readable(&offsets, fetch.reader);
         let read_committed = fetch.reader == Reader::Consumer(IsolationLevel::ReadCommitted);
         if fetch.offset >= upper {
-            return Ok(PartitionRead { offsets, slice: None, aborted: read_committed.then(Vec::new), diverging: None });
+            return Ok(PartitionRead { aborted: read_committed.then(Vec::new), ..PartitionRead::nothing(offsets) });
         }
         let read = log
             .read(fetch.offset, upper, fetch.max_bytes, fetch.min_one_batch)
@@ -305,7 +314,8 @@ impl Partition {
             true => Some(log.aborted_transactions(fetch.offset, &read).map_err(|error| self.read_failed(error))?),
             false => None,
         };
-        Ok(PartitionRead { offsets, slice: read.slice, aborted, diverging: None })
+        let first_batch_incomplete = read.first_batch_larger_than_limit;
+        Ok(PartitionRead { offsets, slice: read.slice, first_batch_incomplete, aborted, diverging: None })
     }
 
     /// Notes how far a follower is, from a fetch that `read` served with `read` (not one that diverged, and only the

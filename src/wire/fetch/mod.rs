@@ -6,7 +6,7 @@ mod response;
 mod tests;
 
 pub use request::{FetchRequest, ForgottenPartition, PartitionRequest, TopicRef};
-pub use response::{DivergingEpoch, FetchResponse, PartitionResponse, ResponseTopic};
+pub use response::{DivergingEpoch, FetchResponse, PartitionResponse, Payload, ResponseTopic};
 
 /// First version with compact types and tags.
 pub const FIRST_FLEXIBLE: i16 = 12;

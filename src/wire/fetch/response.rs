@@ -31,9 +31,15 @@ pub struct DivergingEpoch {
     pub end_offset: Offset,
 }
 
+/// Records to be sent, wherever they lie.
+pub trait Payload {
+    /// Bytes.
+    fn size(&self) -> usize;
+}
+
 /// One partition's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionResponse {
+pub struct PartitionResponse<R> {
     pub partition: i32,
     pub error: ErrorCode,
     pub high_watermark: Offset,
@@ -42,23 +48,22 @@ pub struct PartitionResponse {
     /// Producer id and first offset; `None` unless read_committed.
     pub aborted: Option<Vec<(i64, i64)>>,
     pub preferred_read_replica: i32,
-    /// Bytes of records that follow.
-    pub records: usize,
+    pub records: R,
     pub diverging: Option<DivergingEpoch>,
     pub current_leader: Option<CurrentLeader>,
 }
 
 /// A whole response: one entry per partition, neighbours of the same topic under one name.
 #[derive(Clone, Debug)]
-pub struct FetchResponse<'a> {
+pub struct FetchResponse<'a, R> {
     pub throttle_ms: i32,
     pub error: ErrorCode,
     pub session_id: i32,
-    pub partitions: &'a [(ResponseTopic, PartitionResponse)],
+    pub partitions: &'a [(ResponseTopic, PartitionResponse<R>)],
     pub node_endpoints: &'a [NodeEndpoint],
 }
 
-impl FetchResponse<'_> {
+impl<R: Payload> FetchResponse<'_, R> {
     /// Writes the body without the records' bytes. Returns where in `out` those of each partition belong, in order.
     pub fn encode(&self, out: &mut Writer, version: i16) -> Vec<usize> {
         let mut cuts = Vec::with_capacity(self.partitions.len());
@@ -87,18 +92,14 @@ impl FetchResponse<'_> {
         write_endpoints(out, self.node_endpoints, version >= 16);
         cuts
     }
-
-    /// Bytes of the encoded body, records included.
-    pub fn size(&self, version: i16) -> usize {
-        let mut out = Writer::new(Default::default(), version >= super::FIRST_FLEXIBLE);
-        self.encode(&mut out, version);
-        out.buf.len() + self.partitions.iter().map(|(_, partition)| partition.records).sum::<usize>()
-    }
 }
 
-impl PartitionResponse {
+impl<R: Payload> PartitionResponse<R> {
     /// No data: what every error carries.
-    pub fn failed(partition: i32, error: ErrorCode) -> PartitionResponse {
+    pub fn failed(partition: i32, error: ErrorCode) -> PartitionResponse<R>
+    where
+        R: Default,
+    {
         PartitionResponse {
             partition,
             error,
@@ -107,7 +108,7 @@ impl PartitionResponse {
             log_start_offset: Offset::NONE,
             aborted: None,
             preferred_read_replica: -1,
-            records: 0,
+            records: R::default(),
             diverging: None,
             current_leader: None,
         }
@@ -134,7 +135,7 @@ impl PartitionResponse {
         if version >= 11 {
             out.i32(self.preferred_read_replica);
         }
-        out.len(self.records);
+        out.len(self.records.size());
         let cut = out.buf.len();
         let leader = self.current_leader.filter(|leader| !leader.is_default());
         out.tag_count(usize::from(self.diverging.is_some()) + usize::from(leader.is_some()));

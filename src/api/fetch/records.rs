@@ -1,0 +1,58 @@
+//! The records of a fetch answer: from the file as they lie there, or converted for a client that knows only old formats.
+
+use crate::api::context::{Part, Services};
+use crate::config::topic::CompressionType;
+use crate::storage::log::FileSlice;
+use crate::wire::error_code::ErrorCode;
+use crate::wire::fetch::{PartitionResponse, Payload, ResponseTopic};
+
+/// One partition's records.
+#[derive(Clone, Debug, Default)]
+pub enum Records {
+    #[default]
+    None,
+    File(FileSlice),
+}
+
+impl Payload for Records {
+    fn size(&self) -> usize {
+        match self {
+            Records::None => 0,
+            Records::File(slice) => slice.len,
+        }
+    }
+}
+
+impl Records {
+    pub fn into_part(self) -> Option<Part> {
+        match self {
+            Records::None => None,
+            Records::File(slice) => Some(Part::File(slice)),
+        }
+    }
+}
+
+/// Makes one partition's answer fit what the request's version knows.
+pub fn fit(
+    services: &Services,
+    version: i16,
+    is_follower: bool,
+    topic: &ResponseTopic,
+    answer: &mut PartitionResponse<Records>,
+) {
+    if version <= 5 && answer.error == ErrorCode::KafkaStorageError {
+        answer.error = ErrorCode::NotLeaderOrFollower;
+    }
+    if version >= 10 || answer.error.is_error() {
+        return;
+    }
+    let log = services.partitions.get(&topic.name, answer.partition).and_then(|partition| partition.log().ok());
+    let Some(config) = log.map(|log| log.config()) else { return };
+    if config.compression_type == CompressionType::Zstd {
+        *answer = PartitionResponse::failed(answer.partition, ErrorCode::UnsupportedCompressionType);
+        answer.aborted = Some(Vec::new());
+    } else if version <= 3 && !is_follower && !config.message_downconversion_enable {
+        *answer = PartitionResponse::failed(answer.partition, ErrorCode::UnsupportedVersion);
+        answer.aborted = Some(Vec::new());
+    }
+}
