@@ -1,1 +1,0 @@
-//! Composition root: builds the parts, start order, stop order. Nobody imports it.

@@ -1,0 +1,132 @@
+//! Who this broker is: its cluster's id and its own.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+
+use super::StartError;
+use crate::config::BrokerConfig;
+use crate::metastore::schema::{ClusterId, paths};
+use crate::metastore::{CreateMode, Error, Metastore};
+use crate::random::Random;
+use crate::types::BrokerId;
+
+/// Rounds of reading back before an outcome that stays unknown is given up.
+const ROUNDS: usize = 10;
+
+/// Makes `path` with its parents, unless it is there.
+async fn make(store: &dyn Metastore, path: &str) -> Result<(), Error> {
+    let mut last = Error::Unknown;
+    for _ in 0..ROUNDS {
+        match store.create(path, None, CreateMode::Persistent).await {
+            Ok(_) | Err(Error::NodeExists(_)) => return Ok(()),
+            Err(Error::NoNode(_)) => {
+                let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+                if parent.is_empty() {
+                    return Err(Error::NoNode(path.to_owned()));
+                }
+                Box::pin(make(store, parent)).await?;
+            }
+            // Created or not: the next round finds out.
+            Err(Error::Unknown) => last = Error::Unknown,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// The nodes that every broker makes at every start.
+pub async fn make_startup_nodes(store: &dyn Metastore) -> Result<(), StartError> {
+    for path in paths::STARTUP {
+        make(store, path).await.map_err(StartError::metastore("the first nodes were made"))?;
+    }
+    Ok(())
+}
+
+/// `/cluster/id`; the first broker chooses it.
+pub async fn cluster_id(store: &dyn Metastore, random: &dyn Random) -> Result<String, StartError> {
+    let failed = StartError::metastore("the cluster id was read");
+    let chosen = URL_SAFE_NO_PAD.encode(random.uuid().as_bytes());
+    for _ in 0..ROUNDS {
+        match store.get(paths::CLUSTER_ID).await {
+            Ok((bytes, _)) => return Ok(ClusterId::decode(paths::CLUSTER_ID, &bytes)?.0),
+            Err(Error::NoNode(_)) => {}
+            Err(Error::Unknown) => continue,
+            Err(error) => return Err(failed(error)),
+        }
+        let data = ClusterId(chosen.clone()).encode();
+        match store.create(paths::CLUSTER_ID, Some(data), CreateMode::Persistent).await {
+            Ok(_) => return Ok(chosen),
+            // Another broker was faster, or perhaps this one: read it.
+            Err(Error::NodeExists(_) | Error::Unknown) => {}
+            Err(Error::NoNode(_)) => make(store, paths::CLUSTER).await.map_err(&failed)?,
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(failed(Error::Unknown))
+}
+
+/// `broker.id` as configured, else as stored, else the next one of the metastore's sequence.
+pub async fn broker_id(
+    store: &dyn Metastore,
+    config: &BrokerConfig,
+    stored: Option<BrokerId>,
+) -> Result<BrokerId, StartError> {
+    if config.broker_id >= 0 {
+        return Ok(BrokerId(config.broker_id));
+    }
+    if let Some(stored) = stored {
+        return Ok(stored);
+    }
+    if !config.broker_id_generation_enable {
+        return Err(StartError::Refused(
+            "broker.id is not set, no log directory has one, and broker.id.generation.enable is false".to_owned(),
+        ));
+    }
+    for _ in 0..ROUNDS {
+        match store.set(paths::BROKER_SEQUENCE_ID, Bytes::new(), -1).await {
+            Ok(stat) => return Ok(BrokerId(config.reserved_broker_max_id.saturating_add(stat.version))),
+            // A number may be lost this way; they need not be dense.
+            Err(Error::Unknown) => {}
+            Err(error) => return Err(StartError::metastore("a broker id was generated")(error)),
+        }
+    }
+    Err(StartError::metastore("a broker id was generated")(Error::Unknown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::metastore::embedded::EmbeddedStore;
+    use crate::random::SeededRandom;
+    use std::sync::Arc;
+
+    fn session() -> Arc<dyn Metastore> {
+        EmbeddedStore::in_memory(Arc::new(ManualClock::at(0))).session()
+    }
+
+    #[tokio::test]
+    async fn the_cluster_id_is_chosen_once() {
+        let store = session();
+        make_startup_nodes(&*store).await.expect("nodes");
+        let first = cluster_id(&*store, &SeededRandom::new(1)).await.expect("an id");
+        assert_eq!(first.len(), 22);
+        assert_eq!(cluster_id(&*store, &SeededRandom::new(2)).await.expect("an id"), first);
+    }
+
+    #[tokio::test]
+    async fn generated_broker_ids_begin_above_the_reserved_ones() {
+        let store = session();
+        make_startup_nodes(&*store).await.expect("nodes");
+        let mut config = BrokerConfig::default();
+        assert_eq!(broker_id(&*store, &config, None).await.ok(), Some(BrokerId(1001)));
+        assert_eq!(broker_id(&*store, &config, None).await.ok(), Some(BrokerId(1002)));
+        assert_eq!(broker_id(&*store, &config, Some(BrokerId(7))).await.ok(), Some(BrokerId(7)));
+        config.broker_id = 3;
+        assert_eq!(broker_id(&*store, &config, None).await.ok(), Some(BrokerId(3)));
+        config.broker_id = -1;
+        config.broker_id_generation_enable = false;
+        assert!(broker_id(&*store, &config, None).await.is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! Composition root: builds the parts, starts them in order, stops them in order. Nobody imports it.
+//!
+//! ```text
+//! start  lock log directories ─ metastore session ─ cluster id ─ broker id ─ claim directories ─ overrides and topics
+//!        ─ load logs ─ register ─ controller ─ timers ─ listeners
+//! stop   listeners and connections ─ controller ─ logs flushed, clean marker ─ session closed
+//! ```
+//!
+//! The order is that of a Kafka 3.9 broker in ZooKeeper mode, ports last included: a broker may be registered, and even
+//! be the controller, while its port still refuses.
+
+mod advertised;
+mod identity;
+mod registration;
+mod stored;
+mod timers;
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::api::Services;
+use crate::api::fetch_session::FetchSessions;
+use crate::clock::Clock;
+use crate::cluster::{Cluster, DynamicConfigs, Snapshot};
+use crate::config::BrokerConfig;
+use crate::controller::admin::Admin;
+use crate::metastore::embedded::{EmbeddedStore, OpenError};
+use crate::metastore::{self, Metastore, Sessions};
+use crate::net::{Listener, Server};
+use crate::random::Random;
+use crate::replication::table::{PartitionTable, Surroundings, TopicConfigs};
+use crate::spawn::{Shutdown, Spawner};
+use crate::storage::disk::Disk;
+use crate::storage::manager::{LogManager, ManagerError};
+
+/// Which metastore: our own in the first log directory, or one that is reached through sessions.
+pub enum Store {
+    Embedded,
+    Sessions(Arc<dyn Sessions>),
+}
+
+/// Everything a broker is made of that is not the broker: the process gives the real ones, a simulation its own.
+pub struct Parts {
+    pub config: BrokerConfig,
+    pub listeners: Vec<Box<dyn Listener>>,
+    pub disk: Arc<dyn Disk>,
+    pub clock: Arc<dyn Clock>,
+    pub store: Store,
+    pub random: Arc<dyn Random>,
+    pub spawner: Arc<dyn Spawner>,
+    pub shutdown: Shutdown,
+    /// What is advertised for a listener without a host.
+    pub host_name: String,
+}
+
+/// Why a broker did not start. Each is one clear sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    LogDirs(#[from] ManagerError),
+    #[error(transparent)]
+    Embedded(#[from] OpenError),
+    #[error("the metastore failed while {doing}: {error}")]
+    Metastore { doing: &'static str, error: metastore::Error },
+    #[error(transparent)]
+    Malformed(#[from] metastore::schema::Malformed),
+    #[error("{0}")]
+    Refused(String),
+    #[error("cannot listen: {0}")]
+    Listen(io::Error),
+    #[error("stopped while starting")]
+    Stopped,
+}
+
+impl StartError {
+    fn metastore(doing: &'static str) -> impl Fn(metastore::Error) -> StartError {
+        move |error| StartError::Metastore { doing, error }
+    }
+}
+
+/// Runs a broker until `parts.shutdown`. Everything acknowledged is on disk as its topics ask when this returns.
+pub async fn run(parts: Parts) -> Result<(), StartError> {
+    let begun_ms = parts.clock.monotonic_ms();
+    let shutdown = parts.shutdown.clone();
+    let running = tokio::select! {
+        biased;
+        () = shutdown.requested() => return Err(StartError::Stopped),
+        running = start(parts, begun_ms) => running?,
+    };
+    shutdown.requested().await;
+    running.stop().await;
+    Ok(())
+}
+
+/// A started broker.
+struct Running {
+    server: Arc<Server>,
+    logs: Arc<LogManager>,
+    session: Arc<dyn Metastore>,
+    spawner: Arc<dyn Spawner>,
+    clock: Arc<dyn Clock>,
+}
+
+async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
+    let Parts { config, listeners, disk, clock, store, random, spawner, shutdown, host_name } = parts;
+    let config = Arc::new(config);
+    let advertised = advertised::listeners(&config, &listeners, &host_name);
+
+    let logs = {
+        let (disk, clock, config) = (disk.clone(), clock.clone(), config.clone());
+        Arc::new(blocking(&spawner, move || LogManager::open(disk, clock, config)).await??)
+    };
+    let sessions: Arc<dyn Sessions> = match store {
+        Store::Sessions(sessions) => sessions,
+        Store::Embedded => {
+            let (dirs, clock, for_store) = (config.log_dirs.clone(), clock.clone(), spawner.clone());
+            let disk = disk.clone();
+            Arc::new(blocking(&spawner, move || EmbeddedStore::open(disk, &dirs, clock, for_store)).await??)
+        }
+    };
+    let session = sessions.open_session().await.map_err(StartError::metastore("a session was opened"))?;
+
+    identity::make_startup_nodes(&*session).await?;
+    let cluster_id = identity::cluster_id(&*session, &*random).await?;
+    let broker_id = identity::broker_id(&*session, &config, logs.stored_broker_id()).await?;
+    {
+        let (logs, cluster_id) = (logs.clone(), cluster_id.clone());
+        blocking(&spawner, move || logs.claim(broker_id, &cluster_id)).await??;
+    }
+    tracing::info!(broker_id = broker_id.0, cluster_id, "identity");
+
+    let stored = Arc::new(stored::read(&*session, &config.topic_defaults).await?);
+    let configs = Arc::new(DynamicConfigs::default());
+    configs.update(|configs| *configs = stored.configs.clone());
+    {
+        let (logs, stored) = (logs.clone(), stored.clone());
+        blocking(&spawner, move || logs.load(&|topic| stored.topics.get(topic).cloned())).await??;
+    }
+
+    let first = Snapshot { cluster_id: cluster_id.as_str().into(), ..Snapshot::default() };
+    let cluster = Arc::new(Cluster::new(first));
+    let around = Surroundings {
+        broker: broker_id,
+        clock: clock.clone(),
+        spawner: spawner.clone(),
+        cluster: cluster.clone(),
+        replica_lag_time_max_ms: config.replica_lag_time_max_ms,
+    };
+    let partitions = Arc::new(PartitionTable::new(around, logs.clone(), topic_configs(&config, &configs)));
+
+    let _broker_epoch = registration::register(&*session, broker_id, &config, &advertised, &*clock).await?;
+
+    let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
+    let services = Arc::new(Services {
+        broker_id,
+        config: config.clone(),
+        cluster,
+        configs,
+        partitions,
+        admin: Arc::new(Admin {}),
+        fetch_sessions: FetchSessions::new(slots),
+        clock: clock.clone(),
+        random,
+    });
+    timers::start(&spawner, &logs, &shutdown);
+    let server = Server::new(services, spawner.clone());
+    let addresses: Vec<String> = listeners.iter().map(|l| format!("{}://{}", l.name(), l.address())).collect();
+    server.start(listeners).map_err(StartError::Listen)?;
+    let started_ms = clock.monotonic_ms() - begun_ms;
+    tracing::info!(listeners = addresses.join(","), "started in {started_ms} ms");
+    Ok(Running { server, logs, session, spawner, clock })
+}
+
+impl Running {
+    async fn stop(self) {
+        let begun_ms = self.clock.monotonic_ms();
+        tracing::info!("stopping");
+        self.server.stop().await;
+        let logs = self.logs;
+        if let Err(error) = blocking(&self.spawner, move || logs.close()).await {
+            tracing::error!(%error, "logs were not closed");
+        }
+        drop(self.session);
+        tracing::info!("stopped in {} ms", self.clock.monotonic_ms() - begun_ms);
+    }
+}
+
+/// A topic's configuration by name, from the overrides last read.
+fn topic_configs(config: &Arc<BrokerConfig>, configs: &Arc<DynamicConfigs>) -> TopicConfigs {
+    let (config, configs) = (config.clone(), configs.clone());
+    Box::new(move |topic| match configs.load().topics.get(topic) {
+        Some(overrides) => Arc::new(stored::resolve(&config.topic_defaults, topic, overrides)),
+        None => Arc::new(config.topic_defaults.clone()),
+    })
+}
+
+/// Runs `job` on the blocking pool.
+async fn blocking<T: Send + 'static>(
+    spawner: &Arc<dyn Spawner>,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StartError> {
+    let (done, result) = oneshot::channel();
+    let done = Mutex::new(Some(done));
+    spawner.blocking(Box::new(move || {
+        let result = job();
+        if let Some(done) = done.lock().take() {
+            // Nobody waits any more when the broker was stopped meanwhile.
+            let _ = done.send(result);
+        }
+    }));
+    result.await.map_err(|_| StartError::Stopped)
+}

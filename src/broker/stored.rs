@@ -1,0 +1,99 @@
+//! What the metastore holds when a broker starts: overrides of every entity, topics with their ids.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use super::StartError;
+use crate::cluster::{Configs, Overrides};
+use crate::config::TopicConfig;
+use crate::metastore::schema::{ConfigEntity, EntityConfig, TopicAssignment, paths};
+use crate::metastore::{Error, Metastore};
+use crate::types::{BrokerId, TopicId};
+
+/// Reads under way at once: a real ZooKeeper answers them in one round trip each, pipelined.
+const PIPELINED: usize = 64;
+
+/// One moment's overrides and topics.
+#[derive(Debug, Default)]
+pub struct Stored {
+    pub configs: Configs,
+    /// By topic. Topics without an id (made before KIP-516) get theirs from the controller; their id is zero here.
+    pub topics: HashMap<String, (TopicId, Arc<TopicConfig>)>,
+}
+
+/// Reads everything.
+pub async fn read(store: &dyn Metastore, defaults: &TopicConfig) -> Result<Stored, StartError> {
+    let mut stored = Stored::default();
+    let with_overrides = children(store, "/config/topics").await?;
+    stored.configs.topics = stream::iter(with_overrides)
+        .map(|topic| async move {
+            let overrides = overrides(store, &ConfigEntity::Topic(topic.clone())).await?;
+            Ok::<_, StartError>((Arc::<str>::from(topic), overrides))
+        })
+        .buffered(PIPELINED)
+        .try_filter(|(_, overrides)| std::future::ready(!overrides.is_empty()))
+        .try_collect()
+        .await?;
+    stored.configs.broker_default = overrides(store, &ConfigEntity::Broker(None)).await?;
+    for name in children(store, "/config/brokers").await? {
+        if let Some(id) = name.parse().ok().map(BrokerId) {
+            stored.configs.brokers.insert(id, overrides(store, &ConfigEntity::Broker(Some(id))).await?);
+        }
+    }
+    let configs = &stored.configs.topics;
+    stored.topics = stream::iter(children(store, paths::TOPICS).await?)
+        .map(|topic| async move {
+            let id = topic_id(store, &topic).await?;
+            let config = match configs.get(topic.as_str()) {
+                Some(overrides) => resolve(defaults, &topic, overrides),
+                None => defaults.clone(),
+            };
+            Ok::<_, StartError>(id.map(|id| (topic, (id, Arc::new(config)))))
+        })
+        .buffered(PIPELINED)
+        .try_filter_map(|topic| std::future::ready(Ok(topic)))
+        .try_collect()
+        .await?;
+    Ok(stored)
+}
+
+/// A topic's configuration; what is wrong with its stored overrides is left out and said.
+pub fn resolve(defaults: &TopicConfig, topic: &str, overrides: &BTreeMap<String, String>) -> TopicConfig {
+    let (config, errors) = TopicConfig::resolve_stored(defaults, overrides);
+    for error in errors {
+        tracing::warn!(topic, "a stored topic config is ignored: {error}");
+    }
+    config
+}
+
+async fn children(store: &dyn Metastore, path: &str) -> Result<Vec<String>, StartError> {
+    match store.children(path).await {
+        Ok(mut names) => {
+            names.sort();
+            Ok(names)
+        }
+        Err(Error::NoNode(_)) => Ok(Vec::new()),
+        Err(error) => Err(StartError::metastore("stored topics and configs were read")(error)),
+    }
+}
+
+async fn overrides(store: &dyn Metastore, entity: &ConfigEntity) -> Result<Overrides, StartError> {
+    let path = entity.path();
+    match store.get(&path).await {
+        Ok((bytes, _)) => Ok(Arc::new(EntityConfig::decode(&path, &bytes)?.0)),
+        Err(Error::NoNode(_)) => Ok(Arc::default()),
+        Err(error) => Err(StartError::metastore("stored configs were read")(error)),
+    }
+}
+
+/// `None` when the topic vanished meanwhile.
+async fn topic_id(store: &dyn Metastore, topic: &str) -> Result<Option<TopicId>, StartError> {
+    let path = paths::topic(topic);
+    match store.get(&path).await {
+        Ok((bytes, _)) => Ok(Some(TopicAssignment::decode(&path, &bytes)?.id.unwrap_or(TopicId::ZERO))),
+        Err(Error::NoNode(_)) => Ok(None),
+        Err(error) => Err(StartError::metastore("stored topics were read")(error)),
+    }
+}
