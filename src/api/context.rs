@@ -12,9 +12,11 @@ use crate::cluster::{Cluster, DynamicConfigs};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::random::Random;
+use crate::replication::partition::Partition;
 use crate::replication::table::PartitionTable;
 use crate::storage::log::FileSlice;
 use crate::types::BrokerId;
+use crate::wire::error_code::ErrorCode;
 pub use crate::wire::header::RequestHeader;
 
 /// Everything handlers share.
@@ -58,6 +60,18 @@ pub struct RequestContext<'a> {
 impl RequestContext<'_> {
     pub fn version(&self) -> i16 {
         self.header.api_version
+    }
+
+    /// The partition on this broker; else NOT_LEADER_OR_FOLLOWER when it lives elsewhere, UNKNOWN_TOPIC_OR_PARTITION when
+    /// nowhere.
+    pub fn partition(&self, topic: &str, partition: i32) -> Result<Arc<Partition>, ErrorCode> {
+        if let Some(found) = self.services.partitions.get(topic, partition) {
+            return Ok(found);
+        }
+        Err(match self.services.cluster.load().partition(topic, partition) {
+            Some(_) => ErrorCode::NotLeaderOrFollower,
+            None => ErrorCode::UnknownTopicOrPartition,
+        })
     }
 }
 
