@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -74,6 +75,11 @@ pub trait DiskFile: Send + Sync + Debug {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// `fdatasync`.
     fn sync(&self) -> io::Result<()>;
+
+    /// The descriptor, for `sendfile` and the like; a simulated file has none.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Fills `buf` or fails with `UnexpectedEof`.
     fn read_exact_at(&self, buf: &mut [u8], position: u64) -> io::Result<()> {

@@ -1,12 +1,31 @@
 //! One partition's log: an append-only sequence of segments with one active at the end.
 //!
+//! ```text
+//! log start ─────── last stable ───── high watermark ───── log end
+//!     │ readable by consumers │ … by read_uncommitted │ … by followers │
+//! [ sealed segment ][ sealed segment ][ active segment ……]
+//! ```
 //! One writer at a time under the log's own lock; readers take an immutable [`LogView`] and never that lock.
+//! Appends live in `append`, reads in `lookup`, fsync in `flush`, cuts in `truncate`, the oldest segments' end in
+//! `retention`, opening in `recovery`.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
 
 use super::disk::DiskFile;
+use super::epoch_cache::EpochCache;
+use super::file_cache::FileHome;
+use super::log_dir::LogDir;
+use super::producer_state::ProducerStates;
+use super::segment::Segment;
+use super::view::LogView;
+use super::{checkpoint, partition_metadata};
 use crate::config::TopicConfig;
 use crate::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
@@ -88,8 +107,10 @@ pub struct AbortedTransaction {
 #[derive(Clone, Debug, Default)]
 pub struct LogRead {
     pub slice: Option<FileSlice>,
-    /// Only filled by [`Log::aborted_transactions`]'s caller.
+    /// The first batch did not fit the limit and `min_one_batch` was not asked for: the slice holds a part of it.
     pub first_batch_larger_than_limit: bool,
+    /// Base of the segment the slice lies in.
+    pub(super) segment_base: Option<Offset>,
 }
 
 /// Asked beyond either end, or the disk failed.
@@ -120,110 +141,238 @@ pub struct TimestampOffset {
 
 /// One partition's log.
 #[derive(Debug)]
-pub struct Log {}
+pub struct Log {
+    pub(super) tp: TopicPartition,
+    pub(super) topic_id: TopicId,
+    pub(super) log_dir: Arc<LogDir>,
+    pub(super) home: Arc<FileHome>,
+    pub(super) config: ArcSwap<TopicConfig>,
+    pub(super) view: ArcSwap<LogView>,
+    pub(super) log_start: AtomicI64,
+    pub(super) high_watermark: AtomicI64,
+    pub(super) log_end: AtomicI64,
+    /// `i64::MAX` when no transaction is undecided.
+    pub(super) first_unstable: AtomicI64,
+    /// Everything below is fsynced.
+    pub(super) recovery_point: AtomicI64,
+    /// Monotonic clock is not at hand here: wall time of the last fsync.
+    pub(super) last_flush_ms: AtomicI64,
+    pub(super) epochs: RwLock<EpochCache>,
+    pub(super) writer: Mutex<Writer>,
+    /// Held by whoever is in an fsync, so that two never do the same work.
+    pub(super) flushing: Mutex<()>,
+    /// Deleted or closed: nothing is written any more.
+    pub(super) closed: AtomicBool,
+}
+
+/// What only the holder of the append lock touches.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub producers: ProducerStates,
+    /// Offsets of the producer snapshots on disk.
+    pub snapshots: BTreeSet<Offset>,
+    /// Subtracted from `segment.ms` for the active segment.
+    pub roll_jitter_ms: i64,
+    /// The directory, its name in the log directory and `partition.metadata` survive a power loss.
+    pub home_durable: bool,
+    /// Segment files were made since the directory was last synced.
+    pub names_unsynced: bool,
+    /// Counts cuts, so that an fsync that ran meanwhile does not raise the recovery point past one.
+    pub truncations: u64,
+}
 
 impl Log {
     pub fn topic_partition(&self) -> &TopicPartition {
-        todo!()
+        &self.tp
     }
+
     pub fn topic_id(&self) -> TopicId {
-        todo!()
+        self.topic_id
     }
+
     /// The log directory it lies in.
     pub fn dir(&self) -> PathBuf {
-        todo!()
+        self.log_dir.path().to_path_buf()
     }
+
     pub fn config(&self) -> Arc<TopicConfig> {
-        todo!()
+        self.config.load_full()
     }
+
     /// Takes effect at once; segments are rolled by it from the next append on.
-    pub fn set_config(&self, _config: Arc<TopicConfig>) {
-        todo!()
+    pub fn set_config(&self, config: Arc<TopicConfig>) {
+        self.config.store(config);
     }
+
     /// Without the append lock.
     pub fn offsets(&self) -> LogOffsets {
-        todo!()
+        // The smaller ones first: each only grows, so what is read later is not below.
+        let log_start = self.log_start();
+        let first_unstable = Offset(self.first_unstable.load(Ordering::Acquire));
+        let high_watermark = self.high_watermark();
+        let log_end = self.log_end();
+        let high_watermark = high_watermark.min(log_end);
+        LogOffsets {
+            log_start: log_start.min(log_end),
+            last_stable: first_unstable.min(high_watermark),
+            high_watermark,
+            log_end,
+        }
     }
+
+    pub(super) fn log_start(&self) -> Offset {
+        Offset(self.log_start.load(Ordering::Acquire))
+    }
+
+    pub(super) fn log_end(&self) -> Offset {
+        Offset(self.log_end.load(Ordering::Acquire))
+    }
+
+    pub(super) fn high_watermark(&self) -> Offset {
+        Offset(self.high_watermark.load(Ordering::Acquire))
+    }
+
+    /// Everything below is fsynced.
+    pub fn recovery_point(&self) -> Offset {
+        Offset(self.recovery_point.load(Ordering::Acquire))
+    }
+
+    /// Base of the oldest segment: where the log start is when no DeleteRecords moved it.
+    pub fn first_segment_base(&self) -> Offset {
+        self.view.load().first_base()
+    }
+
     /// Bytes of all segments.
     pub fn size(&self) -> u64 {
-        todo!()
+        self.view.load().size()
     }
 
-    /// Checks, stamps (in place) and appends one partition's records of a produce request.
-    /// The high watermark does not move: replication does that.
-    pub fn append_as_leader(&self, _records: &mut [u8], _params: AppendParams) -> Result<AppendInfo, AppendError> {
-        todo!()
-    }
-    /// Appends a leader's bytes unchanged; offsets must continue the log.
-    pub fn append_as_follower(&self, _records: &[u8], _now_ms: i64) -> Result<AppendInfo, AppendError> {
-        todo!()
-    }
-
-    /// Bytes from the batch that holds `from` up to `max_bytes`, nothing at or past `upper` (exclusive).
-    /// With `min_one_batch` the first batch comes whole even when larger than `max_bytes`.
-    pub fn read(
-        &self,
-        _from: Offset,
-        _upper: Offset,
-        _max_bytes: usize,
-        _min_one_batch: bool,
-    ) -> Result<LogRead, ReadError> {
-        todo!()
-    }
-    /// Aborted transactions that a read_committed consumer must skip in [from, upper bound of `slice_bytes`).
-    pub fn aborted_transactions(&self, _from: Offset, _read: &LogRead) -> Result<Vec<AbortedTransaction>, ReadError> {
-        todo!()
-    }
-
-    /// First record at or after `timestamp_ms`, below `upper`.
-    pub fn offset_for_timestamp(
-        &self,
-        _timestamp_ms: i64,
-        _upper: Offset,
-    ) -> Result<Option<TimestampOffset>, ReadError> {
-        todo!()
-    }
-    /// First record with the largest timestamp.
-    pub fn offset_of_max_timestamp(&self) -> Result<Option<TimestampOffset>, ReadError> {
-        todo!()
-    }
     /// The largest epoch ≤ `epoch` in the cache with its end offset (replication.md §1); `None` when undefined.
-    pub fn end_offset_for_epoch(&self, _epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
-        todo!()
+    pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
+        self.epochs.read().end_offset_for(epoch, self.log_end())
     }
+
     pub fn latest_epoch(&self) -> Option<LeaderEpoch> {
-        todo!()
+        self.epochs.read().latest()
     }
-    /// Epoch whose records hold `offset`.
-    pub fn epoch_for_offset(&self, _offset: Offset) -> LeaderEpoch {
-        todo!()
+
+    /// Epoch whose records hold `offset`; [`LeaderEpoch::NONE`] when the cache does not reach back to it.
+    pub fn epoch_for_offset(&self, offset: Offset) -> LeaderEpoch {
+        self.epochs.read().epoch_for(offset).unwrap_or(LeaderEpoch::NONE)
     }
+
     /// Notes that `epoch` begins at the log end (on becoming leader), durably.
-    pub fn assign_epoch(&self, _epoch: LeaderEpoch) -> io::Result<()> {
-        todo!()
+    pub fn assign_epoch(&self, epoch: LeaderEpoch) -> io::Result<()> {
+        let _writer = self.writer.lock();
+        self.online()?;
+        self.or_offline(self.assign_epoch_at(epoch, self.log_end()))
+    }
+
+    /// With the append lock held.
+    pub(super) fn assign_epoch_at(&self, epoch: LeaderEpoch, start: Offset) -> io::Result<()> {
+        let mut epochs = self.epochs.write();
+        if !epochs.assign(epoch, start) {
+            return Ok(());
+        }
+        self.write_epochs(&epochs)
+    }
+
+    pub(super) fn write_epochs(&self, epochs: &EpochCache) -> io::Result<()> {
+        let path = self.home.path().join(checkpoint::LEADER_EPOCH);
+        checkpoint::write_epochs(self.home.disk.as_ref(), &path, epochs.entries())
     }
 
     /// Raises (or, after truncation, lowers) the high watermark, kept within [log start, log end]. Returns the new one.
-    pub fn set_high_watermark(&self, _to: Offset) -> Offset {
-        todo!()
+    pub fn set_high_watermark(&self, to: Offset) -> Offset {
+        let end = self.log_end();
+        let to = to.min(end).max(self.log_start().min(end));
+        self.high_watermark.store(to.0, Ordering::Release);
+        if self.first_unstable.load(Ordering::Acquire) != i64::MAX {
+            let mut writer = self.writer.lock();
+            writer.producers.high_watermark_is(to);
+            self.publish_first_unstable(&writer.producers);
+        }
+        to
     }
+
+    pub(super) fn publish_first_unstable(&self, producers: &ProducerStates) {
+        let first = producers.first_unstable().map_or(i64::MAX, |offset| offset.0.max(self.log_start().0));
+        self.first_unstable.store(first, Ordering::Release);
+    }
+
     /// DeleteRecords: raises the log start; files go at the next retention run. `to` ≤ high watermark is the caller's check.
-    pub fn raise_log_start(&self, _to: Offset) {
-        todo!()
+    pub fn raise_log_start(&self, to: Offset) {
+        let writer = self.writer.lock();
+        let to = to.min(self.log_end());
+        if to <= self.log_start() {
+            return;
+        }
+        self.log_start.store(to.0, Ordering::Release);
+        if self.high_watermark() < to {
+            self.high_watermark.store(to.0, Ordering::Release);
+        }
+        if self.epochs.write().truncate_from_start(to) {
+            self.write_epochs_later();
+        }
+        self.publish_first_unstable(&writer.producers);
     }
-    pub fn truncate_to(&self, _to: Offset) -> io::Result<()> {
-        todo!()
+
+    /// After a cut the file may be behind: loading drops what lies outside the log. Failure takes the directory offline.
+    pub(super) fn write_epochs_later(&self) {
+        let written = self.write_epochs(&self.epochs.read());
+        let _ = self.or_offline(written);
     }
-    pub fn truncate_fully_and_start_at(&self, _at: Offset) -> io::Result<()> {
-        todo!()
+
+    /// Producers active on the partition, for DescribeProducers.
+    pub fn producers(&self) -> Vec<(i64, super::producer_state::ProducerState)> {
+        self.writer.lock().producers.iter().map(|(id, state)| (id, state.clone())).collect()
     }
-    /// fsyncs up to the log end and raises the recovery point.
-    pub fn flush(&self) -> io::Result<()> {
-        todo!()
+
+    /// Forgets producers idle for `expiration_ms` without an open transaction.
+    pub fn expire_producers(&self, now_ms: i64, expiration_ms: i64) {
+        self.writer.lock().producers.expire(now_ms, expiration_ms);
     }
-    /// Whether `flush.messages`/`flush.ms` ask for an fsync before this offset may be acknowledged:
-    /// the caller then awaits the directory's group commit.
-    pub fn needs_flush(&self, _now_ms: i64) -> bool {
-        todo!()
+
+    /// Error when the directory is offline or the log is closed.
+    pub(super) fn online(&self) -> io::Result<()> {
+        if let Some(error) = self.log_dir.failure() {
+            return Err(io::Error::new(error.kind(), error.to_string()));
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("the log of {} is closed", self.tp)));
+        }
+        Ok(())
+    }
+
+    /// A failure of the disk takes the whole directory offline at once.
+    pub(super) fn or_offline<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| self.log_dir.fail(error, &self.tp.to_string()))
+    }
+
+    pub(super) fn append_failed(&self, error: io::Error) -> AppendError {
+        AppendError::Storage { dir: self.dir(), source: Arc::new(error) }
+    }
+
+    /// Active segment.
+    pub(super) fn active(&self) -> io::Result<Arc<Segment>> {
+        let view = self.view.load();
+        view.active().cloned().ok_or_else(|| io::Error::other(format!("the log of {} has no segment", self.tp)))
+    }
+
+    /// Makes directory, name and `partition.metadata` durable, once, before the first record.
+    pub(super) fn make_home_durable(&self, writer: &mut Writer) -> io::Result<()> {
+        if writer.home_durable {
+            return Ok(());
+        }
+        let disk = self.home.disk.as_ref();
+        let path = self.home.path();
+        if !self.topic_id.is_zero() {
+            partition_metadata::write(disk, &path, self.topic_id)?;
+        }
+        disk.sync_dir(&path)?;
+        disk.sync_dir(self.log_dir.path())?;
+        writer.home_durable = true;
+        writer.names_unsynced = false;
+        Ok(())
     }
 }

@@ -1,14 +1,35 @@
 //! All logs of a broker over all its log directories: load, create, delete, checkpoints, retention, offline directories.
+//!
+//! Loading and the orderly stop live in `loading`, what the timer asks for in `due`.
 
+mod due;
+mod loading;
+
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use parking_lot::{Mutex, RwLock};
+
+use self::due::Due;
 use super::disk::{Disk, DiskSpace};
+use super::file_cache::{FileCache, FileHome};
 use super::log::Log;
+use super::log_dir::{LogDir, Surroundings};
+use super::meta_properties::MetaProperties;
+use super::partition_dir::{self, PartitionDirName};
+use super::partition_metadata;
+use super::recovery::{self, LoadParams};
+use super::segment::Segment;
 use crate::clock::Clock;
 use crate::config::{BrokerConfig, TopicConfig};
-use crate::types::{BrokerId, TopicId, TopicPartition};
+use crate::random::Random;
+use crate::types::{BrokerId, Offset, TopicId, TopicPartition};
+
+/// Descriptors that segment files may hold; the process's own limit minus room for connections and the rest.
+const OPEN_FILES: usize = 12_000;
 
 /// Why the broker cannot start on, or go on with, its directories. Each is one clear sentence.
 #[derive(Debug, thiserror::Error)]
@@ -28,68 +49,388 @@ pub struct LogDirInfo {
 }
 
 /// Owner of every [`Log`].
+pub struct LogManager {
+    around: Surroundings,
+    config: Arc<BrokerConfig>,
+    dirs: Vec<DirState>,
+    stored: Mutex<MetaProperties>,
+    logs: RwLock<HashMap<TopicPartition, Arc<Log>>>,
+    /// One creation or deletion at a time.
+    changing: Mutex<()>,
+    removals: Mutex<Vec<Removal>>,
+    due: Mutex<Due>,
+}
+
+impl std::fmt::Debug for LogManager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogManager").field("dirs", &self.dirs).field("logs", &self.logs.read().len()).finish()
+    }
+}
+
+/// What the manager keeps for each directory.
 #[derive(Debug)]
-pub struct LogManager {}
+struct DirState {
+    dir: Arc<LogDir>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    loaded: bool,
+    was_clean: bool,
+    /// Partition directories that nobody asked for, with their entries in the checkpoints.
+    left_alone: HashSet<TopicPartition>,
+    recovery_points: HashMap<TopicPartition, Offset>,
+    log_starts: HashMap<TopicPartition, Offset>,
+    high_watermarks: HashMap<TopicPartition, Offset>,
+    /// Deleted logs that the checkpoint files may still name.
+    stale: HashSet<TopicPartition>,
+}
+
+/// Files that go later.
+#[derive(Debug)]
+struct Removal {
+    /// Monotonic.
+    due_ms: i64,
+    dir: Arc<LogDir>,
+    what: Gone,
+}
+
+#[derive(Debug)]
+enum Gone {
+    Directory(PathBuf),
+    Segments(Vec<Arc<Segment>>),
+}
+
+fn refused<T>(sentence: String) -> Result<T, ManagerError> {
+    Err(ManagerError::Refused(sentence))
+}
 
 impl LogManager {
     /// Locks the directories and reads `meta.properties`; loads nothing yet. The ids are `None` on fresh directories.
     pub fn open(
-        _disk: Arc<dyn Disk>,
-        _clock: Arc<dyn Clock>,
-        _config: Arc<BrokerConfig>,
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        config: Arc<BrokerConfig>,
     ) -> Result<LogManager, ManagerError> {
-        todo!()
+        let cache = FileCache::new(OPEN_FILES);
+        let around = Surroundings { disk, clock, random, cache };
+        let mut dirs: Vec<DirState> = Vec::new();
+        let mut stored: Option<(PathBuf, MetaProperties)> = None;
+        let mut failures = Vec::new();
+        for path in &config.log_dirs {
+            if dirs.iter().any(|state| state.dir.path() == path) {
+                return refused(format!("log.dirs names {} twice", path.display()));
+            }
+            let dir = LogDir::new(path.clone(), around.clone());
+            match prepare(&dir) {
+                Ok(None) => {}
+                Ok(Some(meta)) => match &stored {
+                    None => stored = Some((path.clone(), meta)),
+                    Some((first, known)) => {
+                        if known.cluster_id != meta.cluster_id || known.broker_id != meta.broker_id {
+                            return refused(format!(
+                                "log directories {} and {} belong to different brokers: {} and {}",
+                                first.display(),
+                                path.display(),
+                                owner(known),
+                                owner(&meta)
+                            ));
+                        }
+                    }
+                },
+                Err(ManagerError::Io { path, source }) => {
+                    failures.push(format!("log directory {} cannot be used: {source}", path.display()));
+                    dir.fail(&source, "it cannot be used");
+                }
+                Err(refused) => return Err(refused),
+            }
+            dirs.push(DirState { dir, kept: Mutex::default() });
+        }
+        if dirs.iter().all(|state| !state.dir.is_online()) {
+            return refused(match failures.is_empty() {
+                true => "log.dirs names no directory".into(),
+                false => failures.join("; "),
+            });
+        }
+        let due = Due::new(&config, around.clock.monotonic_ms());
+        Ok(LogManager {
+            around,
+            config,
+            dirs,
+            stored: Mutex::new(stored.map(|(_, meta)| meta).unwrap_or_default()),
+            logs: RwLock::default(),
+            changing: Mutex::new(()),
+            removals: Mutex::default(),
+            due: Mutex::new(due),
+        })
     }
+
     /// `broker.id` of `meta.properties`.
     pub fn stored_broker_id(&self) -> Option<BrokerId> {
-        todo!()
+        self.stored.lock().broker_id
     }
+
     /// `cluster.id` of `meta.properties`.
     pub fn stored_cluster_id(&self) -> Option<String> {
-        todo!()
+        self.stored.lock().cluster_id.clone()
     }
+
     /// Writes `meta.properties` where it is missing; refuses, naming both, where ids differ.
-    pub fn claim(&self, _broker: BrokerId, _cluster_id: &str) -> Result<(), ManagerError> {
-        todo!()
+    pub fn claim(&self, broker: BrokerId, cluster_id: &str) -> Result<(), ManagerError> {
+        let mut stored = self.stored.lock();
+        let first = self.dirs.first().map(|state| state.dir.path().display().to_string()).unwrap_or_default();
+        if let Some(known) = &stored.cluster_id
+            && known != cluster_id
+        {
+            return refused(format!(
+                "log directory {first} belongs to cluster {known}, not to cluster {cluster_id}; nothing was changed"
+            ));
+        }
+        if let Some(known) = stored.broker_id
+            && known != broker
+        {
+            return refused(format!("log directory {first} belongs to broker {known}, not to broker {broker}; nothing was changed"));
+        }
+        let claimed = MetaProperties {
+            version: 0,
+            broker_id: Some(broker),
+            cluster_id: Some(cluster_id.to_owned()),
+            directory_id: None,
+        };
+        let disk = self.around.disk.as_ref();
+        for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
+            let path = state.dir.path();
+            let there = MetaProperties::read(disk, path);
+            let written = there.and_then(|there| match there {
+                Some(there) if there.broker_id.is_some() && there.cluster_id.is_some() => Ok(()),
+                _ => claimed.write(disk, path, self.around.clock.wall_ms()),
+            });
+            if let Err(source) = written {
+                state.dir.fail(&source, "meta.properties cannot be written");
+                if self.dirs.iter().all(|state| !state.dir.is_online()) {
+                    return Err(ManagerError::Io { path: path.to_path_buf(), source });
+                }
+            }
+        }
+        *stored = claimed;
+        Ok(())
     }
-    /// Loads (and after a crash recovers) the logs of the partitions that `wanted` knows; `wanted` gives topic id and
-    /// config by topic name. Directories of other topics are left alone and reported: the broker never invents topics.
-    #[allow(clippy::type_complexity)]
-    pub fn load(&self, _wanted: &dyn Fn(&str) -> Option<(TopicId, Arc<TopicConfig>)>) -> Result<(), ManagerError> {
-        todo!()
+
+    pub fn get(&self, tp: &TopicPartition) -> Option<Arc<Log>> {
+        self.logs.read().get(tp).cloned()
     }
-    pub fn get(&self, _tp: &TopicPartition) -> Option<Arc<Log>> {
-        todo!()
-    }
+
     pub fn all(&self) -> Vec<Arc<Log>> {
-        todo!()
+        self.logs.read().values().cloned().collect()
     }
+
     /// The existing log, or a new one in the online directory with the fewest partitions.
     pub fn get_or_create(
         &self,
-        _tp: &TopicPartition,
-        _id: TopicId,
-        _config: Arc<TopicConfig>,
+        tp: &TopicPartition,
+        id: TopicId,
+        config: Arc<TopicConfig>,
     ) -> Result<Arc<Log>, ManagerError> {
-        todo!()
+        if let Some(log) = self.get(tp) {
+            return Ok(log);
+        }
+        let _changing = self.changing.lock();
+        if let Some(log) = self.get(tp) {
+            return Ok(log);
+        }
+        if let Some(log) = self.adopt(tp, id, &config)? {
+            return Ok(log);
+        }
+        let mut counts: HashMap<PathBuf, usize> = HashMap::new();
+        for log in self.logs.read().values() {
+            *counts.entry(log.dir()).or_default() += 1;
+        }
+        let online = self.dirs.iter().filter(|state| state.dir.is_online());
+        let Some(state) = online.min_by_key(|state| counts.get(state.dir.path()).copied().unwrap_or(0)) else {
+            return refused("every log directory is offline".into());
+        };
+        if state.kept.lock().stale.contains(tp) {
+            self.write_checkpoints(state);
+        }
+        let created = self.create(state, tp, id, config);
+        created.map_err(|source| {
+            state.dir.fail(&source, &format!("{tp} cannot be created"));
+            ManagerError::Io { path: state.dir.path().to_path_buf(), source }
+        })
     }
+
+    fn create(&self, state: &DirState, tp: &TopicPartition, id: TopicId, config: Arc<TopicConfig>) -> io::Result<Arc<Log>> {
+        let path = state.dir.path().join(tp.to_string());
+        let disk = self.around.disk.as_ref();
+        disk.create_dir_all(&path)?;
+        let home = FileHome::new(self.around.disk.clone(), self.around.cache.clone(), path);
+        let log = recovery::load(&state.dir, home, self.params(tp, id, config, true, false))?;
+        let log = Arc::new(log);
+        self.logs.write().insert(tp.clone(), log.clone());
+        Ok(log)
+    }
+
+    fn params(&self, tp: &TopicPartition, id: TopicId, config: Arc<TopicConfig>, clean: bool, durable: bool) -> LoadParams {
+        LoadParams {
+            tp: tp.clone(),
+            topic_id: id,
+            config,
+            recovery_point: None,
+            log_start: None,
+            high_watermark: None,
+            clean,
+            home_durable: durable,
+            producer_id_expiration_ms: self.config.producer_id_expiration_ms,
+        }
+    }
+
+    /// A directory of that name that was left alone while loading: taken over when it carries the same topic id, else
+    /// moved out of the way under a `-stray` name, as Kafka does. Never removed.
+    fn adopt(&self, tp: &TopicPartition, id: TopicId, config: &Arc<TopicConfig>) -> Result<Option<Arc<Log>>, ManagerError> {
+        for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
+            let path = state.dir.path().join(tp.to_string());
+            let fail = |source: io::Error| {
+                state.dir.fail(&source, &format!("{tp} cannot be taken over"));
+                ManagerError::Io { path: path.clone(), source }
+            };
+            match self.around.disk.info(&path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(fail(e)),
+                Ok(_) => {}
+            }
+            let there = partition_metadata::read(self.around.disk.as_ref(), &path).map_err(fail)?;
+            if there == Some(id) && !id.is_zero() {
+                let log = self.load_one(state, tp, id, config.clone()).map_err(fail)?;
+                state.kept.lock().left_alone.remove(tp);
+                self.logs.write().insert(tp.clone(), log.clone());
+                return Ok(Some(log));
+            }
+            let stray = state.dir.path().join(partition_dir::stray_name(tp, self.around.random.uuid()));
+            tracing::warn!(
+                "{} belongs to another topic of that name; it is kept as {} and not served",
+                path.display(),
+                stray.display()
+            );
+            self.around.disk.rename(&path, &stray).map_err(fail)?;
+            let mut kept = state.kept.lock();
+            kept.left_alone.remove(tp);
+            kept.stale.insert(tp.clone());
+        }
+        Ok(None)
+    }
+
     /// Renames the directory to `-delete`; the files go after `file.delete.delay.ms`.
-    pub fn delete(&self, _tp: &TopicPartition) -> Result<(), ManagerError> {
-        todo!()
+    pub fn delete(&self, tp: &TopicPartition) -> Result<(), ManagerError> {
+        let _changing = self.changing.lock();
+        let Some(log) = self.logs.write().remove(tp) else { return Ok(()) };
+        let path = log.home.path();
+        let renamed = log.dir().join(partition_dir::delete_name(tp, self.around.random.uuid()));
+        {
+            // Whoever appends is done before, and nobody begins after.
+            let _writer = log.writer.lock();
+            log.closed.store(true, Ordering::Release);
+        }
+        if let Err(source) = log.home.rename_dir(renamed.clone()) {
+            log.log_dir.fail(&source, &format!("{tp} cannot be deleted"));
+            return Err(ManagerError::Io { path, source });
+        }
+        log.view.load().segments.iter().for_each(|segment| segment.close());
+        if let Some(state) = self.state_of(log.log_dir.path()) {
+            state.kept.lock().stale.insert(tp.clone());
+        }
+        self.remove_later(&log.log_dir, log.config().file_delete_delay_ms, Gone::Directory(renamed));
+        Ok(())
     }
+
+    fn remove_later(&self, dir: &Arc<LogDir>, delay_ms: i64, what: Gone) {
+        let due_ms = self.around.clock.monotonic_ms().saturating_add(delay_ms.max(0));
+        self.removals.lock().push(Removal { due_ms, dir: dir.clone(), what });
+    }
+
+    fn state_of(&self, path: &Path) -> Option<&DirState> {
+        self.dirs.iter().find(|state| state.dir.path() == path)
+    }
+
     pub fn dirs(&self) -> Vec<LogDirInfo> {
-        todo!()
+        self.dirs
+            .iter()
+            .map(|state| {
+                let online = state.dir.is_online();
+                let space = if online { self.around.disk.space(state.dir.path()).ok() } else { None };
+                LogDirInfo { path: state.dir.path().to_path_buf(), online, space }
+            })
+            .collect()
     }
-    pub fn is_offline(&self, _dir: &Path) -> bool {
-        todo!()
+
+    pub fn is_offline(&self, dir: &Path) -> bool {
+        self.state_of(dir).is_some_and(|state| !state.dir.is_online())
     }
-    /// One pass of retention, of delayed deletion, of checkpoints and of flush.ms: called by the broker's timer.
-    /// Returns the milliseconds until something is due again.
-    pub fn run_due_tasks(&self) -> i64 {
-        todo!()
-    }
-    /// Orderly: flush and close every log, checkpoints, clean marker, unlock.
-    pub fn close(&self) {
-        todo!()
+
+    /// The partitions whose directories lie in the log directories, served or not.
+    pub fn partitions_on_disk(&self) -> Result<Vec<TopicPartition>, ManagerError> {
+        let mut found = Vec::new();
+        for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
+            let path = state.dir.path();
+            let entries = self.around.disk.list(path);
+            for entry in entries.map_err(|source| ManagerError::Io { path: path.to_path_buf(), source })? {
+                if let (true, Some(PartitionDirName::Current(tp))) = (entry.is_dir, PartitionDirName::parse(&entry.name)) {
+                    found.push(tp);
+                }
+            }
+        }
+        Ok(found)
     }
 }
+
+fn owner(meta: &MetaProperties) -> String {
+    format!(
+        "broker {} of cluster {}",
+        meta.broker_id.map_or("?".into(), |id| id.to_string()),
+        meta.cluster_id.as_deref().unwrap_or("?")
+    )
+}
+
+/// Makes the directory when it is missing, reads whose it is, and takes its lock.
+fn prepare(dir: &LogDir) -> Result<Option<MetaProperties>, ManagerError> {
+    let (disk, path) = (dir.disk().as_ref(), dir.path());
+    let io_error = |source| ManagerError::Io { path: path.to_path_buf(), source };
+    match disk.info(path) {
+        Ok(info) if !info.is_dir => return refused(format!("log directory {} is not a directory", path.display())),
+        Ok(_) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => disk.create_dir_all(path).map_err(io_error)?,
+        Err(e) => return Err(io_error(e)),
+    }
+    let meta = match MetaProperties::read(disk, path) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => return refused(format!("{e}; nothing was changed")),
+        other => other.map_err(io_error)?,
+    };
+    match meta.as_ref().map(|meta| meta.version) {
+        None | Some(0) => {}
+        Some(1) => {
+            return refused(format!(
+                "log directory {} was formatted for a KRaft broker (meta.properties version=1), which cannot be taken over; nothing was changed",
+                path.display()
+            ));
+        }
+        Some(version) => {
+            return refused(format!(
+                "log directory {} has a meta.properties of unknown version {version}; nothing was changed",
+                path.display()
+            ));
+        }
+    }
+    match dir.lock() {
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => refused(format!(
+            "log directory {} is in use by another broker process, which holds {}",
+            path.display(),
+            path.join(".lock").display()
+        )),
+        Err(e) => Err(io_error(e)),
+        Ok(()) => Ok(meta),
+    }
+}
+
+#[cfg(test)]
+mod tests;

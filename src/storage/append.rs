@@ -1,0 +1,352 @@
+//! Appending: as a leader (checked and stamped) or as a follower (the leader's bytes as they are).
+//!
+//! ```text
+//! validate (no lock) → lock → offsets → producer checks → epoch → roll? → one write → indexes, producers → log end
+//! ```
+//! Nothing is published before the write has succeeded; a write that fails takes the directory offline, and what it
+//! left behind the last whole batch is cut at the next start.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::entry::{Entry, entries};
+use super::file_cache::file_name;
+use super::log::{AppendError, AppendInfo, AppendParams, Log, Origin, Writer};
+use super::marker::EndMarker;
+use super::producer_state::{ProducerError, Sequence};
+use super::segment::Segment;
+use super::txn_index::AbortedTxn;
+use super::validator::{self, Context, Refusal, Written};
+use super::view::LogView;
+use super::{atomic_file, producer_snapshot};
+use crate::config::TopicConfig;
+use crate::types::Offset;
+use crate::wire::batch::{BatchHeader, HEADER_LEN, stamp};
+use crate::wire::error_code::ErrorCode;
+
+impl Log {
+    /// Checks, stamps (in place) and appends one partition's records of a produce request.
+    /// The high watermark does not move: replication does that.
+    pub fn append_as_leader(&self, records: &mut [u8], params: AppendParams) -> Result<AppendInfo, AppendError> {
+        self.online().map_err(|e| self.append_failed(e))?;
+        let config = self.config.load();
+        // Checked as if the log were empty, without the lock; the true offset is stamped under it, outside the CRC.
+        let context = Context {
+            origin: params.origin,
+            config: &config,
+            next_offset: Offset::ZERO,
+            leader_epoch: params.leader_epoch,
+            now_ms: params.now_ms,
+        };
+        let validated = validator::validate(records, &context).map_err(|refusal| self.refused(refusal))?;
+        let Some(mut validated) = validated else {
+            return Ok(AppendInfo {
+                first_offset: Offset::NONE,
+                last_offset: Offset::NONE,
+                log_append_time_ms: -1,
+                log_start_offset: self.log_start(),
+                duplicate: false,
+            });
+        };
+        let mut header = validated.header;
+        let bytes = match &mut validated.written {
+            Written::InPlace(len) => records.get_mut(..*len).unwrap_or_default(),
+            Written::Rewritten(bytes) => bytes,
+        };
+        if bytes.len() as i64 > i64::from(config.segment_bytes) {
+            return Err(self.refuse(
+                ErrorCode::RecordListTooLarge,
+                format!("{} bytes of records are larger than segment.bytes {}", bytes.len(), config.segment_bytes),
+            ));
+        }
+
+        let mut writer = self.writer.lock();
+        self.online().map_err(|e| self.append_failed(e))?;
+        let next = self.log_end();
+        // A coordinator's batch may have gaps in front; its base is then not the log end.
+        header.base_offset = header.base_offset + next.0;
+        stamp::set_base_offset(bytes, header.base_offset);
+
+        let marker = control_marker(&header, bytes);
+        let sequence = match marker {
+            Some(marker) => writer
+                .producers
+                .check_marker(header.producer_id, header.producer_epoch, marker)
+                .map(|()| Sequence::Next),
+            None => writer.producers.check(&header, matches!(params.origin, Origin::Client { .. })),
+        };
+        match sequence.map_err(|e| self.refused_producer(e))? {
+            Sequence::Duplicate(batch) => Ok(AppendInfo {
+                first_offset: batch.first_offset(),
+                last_offset: batch.last_offset,
+                log_append_time_ms: batch.timestamp_ms,
+                log_start_offset: self.log_start(),
+                duplicate: true,
+            }),
+            Sequence::Next => {
+                let written = self.write(&mut writer, &config, bytes, header.base_offset.max(next), params.now_ms);
+                self.or_offline(written).map_err(|e| self.append_failed(e))?;
+                Ok(AppendInfo {
+                    first_offset: header.base_offset,
+                    last_offset: header.last_offset(),
+                    log_append_time_ms: validated.log_append_time_ms,
+                    log_start_offset: self.log_start(),
+                    duplicate: false,
+                })
+            }
+        }
+    }
+
+    /// Appends a leader's bytes unchanged; offsets must continue the log. Bytes of an unfinished batch at the end are
+    /// left out.
+    pub fn append_as_follower(&self, records: &[u8], now_ms: i64) -> Result<AppendInfo, AppendError> {
+        let mut writer = self.writer.lock();
+        self.online().map_err(|e| self.append_failed(e))?;
+        let config = self.config.load();
+        let end = self.log_end();
+        let (mut first, mut last, mut len) = (None, Offset::NONE, 0);
+        for (position, entry) in entries(records) {
+            let bytes = records.get(position..position + entry.size as usize).unwrap_or_default();
+            if !crc_fits(bytes, &entry) {
+                return Err(self.refuse(
+                    ErrorCode::CorruptMessage,
+                    format!("the batch at offset {} does not fit its crc", entry.base_offset),
+                ));
+            }
+            let previous = if first.is_none() { end + -1 } else { last };
+            // A wrapper of magic 0 or 1 names its last offset only.
+            let begins = if entry.magic == 2 { entry.base_offset } else { entry.last_offset };
+            if begins <= previous && !(first.is_none() && end == self.log_start()) {
+                return Err(self.refuse(
+                    ErrorCode::UnknownServerError,
+                    format!("offset {begins} does not continue a log that ends at {}", previous + 1),
+                ));
+            }
+            first.get_or_insert(begins);
+            last = entry.last_offset;
+            len = position + entry.size as usize;
+        }
+        let Some(first) = first else {
+            return Ok(AppendInfo {
+                first_offset: Offset::NONE,
+                last_offset: Offset::NONE,
+                log_append_time_ms: -1,
+                log_start_offset: self.log_start(),
+                duplicate: false,
+            });
+        };
+        if first < end {
+            // The log is empty and begins inside the leader's first batch (after DeleteRecords): begin with that batch.
+            let restarted = self.restart_at(&mut writer, first, now_ms);
+            self.or_offline(restarted).map_err(|e| self.append_failed(e))?;
+        }
+        let written = self.write(&mut writer, &config, records.get(..len).unwrap_or_default(), first, now_ms);
+        self.or_offline(written).map_err(|e| self.append_failed(e))?;
+        Ok(AppendInfo {
+            first_offset: first,
+            last_offset: last,
+            log_append_time_ms: -1,
+            log_start_offset: self.log_start(),
+            duplicate: false,
+        })
+    }
+
+    /// Writes whole batches whose first offset is `first`, and takes in what they say.
+    fn write(
+        &self,
+        writer: &mut Writer,
+        config: &TopicConfig,
+        bytes: &[u8],
+        first: Offset,
+        now_ms: i64,
+    ) -> io::Result<()> {
+        self.make_home_durable(writer)?;
+        let (mut last, mut max_timestamp) = (first, -1);
+        for (_, entry) in entries(bytes) {
+            last = entry.last_offset;
+            max_timestamp = max_timestamp.max(entry.max_timestamp);
+            if entry.magic < 2 {
+                let mut epochs = self.epochs.write();
+                if !epochs.entries().is_empty() {
+                    epochs.clear();
+                    self.write_epochs(&epochs)?;
+                }
+            } else if self.epochs.read().latest() != Some(entry.leader_epoch) {
+                self.assign_epoch_at(entry.leader_epoch, entry.base_offset)?;
+            }
+        }
+        let mut active = self.active()?;
+        if self.must_roll(writer, config, &active, bytes.len() as u64, max_timestamp, last, now_ms)? {
+            active = self.roll(writer, config, first, now_ms)?;
+        }
+        active.append(bytes)?;
+        let mut txns = false;
+        for (position, entry) in entries(bytes) {
+            let Some(batch) = entry.batch else { continue };
+            let bytes = bytes.get(position..position + entry.size as usize).unwrap_or_default();
+            let marker = control_marker(&batch, bytes);
+            txns |= batch.is_transactional();
+            if let Some(aborted) = take_in(writer, &batch, marker) {
+                active.txns.push(aborted)?;
+            }
+        }
+        if txns {
+            self.publish_first_unstable(&writer.producers);
+        }
+        self.log_end.store(last.0 + 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether the next set belongs into a new segment.
+    #[allow(clippy::too_many_arguments)]
+    fn must_roll(
+        &self,
+        writer: &Writer,
+        config: &TopicConfig,
+        active: &Segment,
+        bytes: u64,
+        max_timestamp: i64,
+        last: Offset,
+        now_ms: i64,
+    ) -> io::Result<bool> {
+        let size = active.len();
+        let waited = || -> io::Result<bool> {
+            let waited = match active.first_timestamp()? {
+                Some(first) if first >= 0 => max_timestamp.saturating_sub(first),
+                _ => now_ms.saturating_sub(active.created_ms()),
+            };
+            Ok(waited > segment_ms(config).saturating_sub(writer.roll_jitter_ms))
+        };
+        Ok(size + bytes > config.segment_bytes.max(0) as u64 && size > 0
+            || size > 0 && waited()?
+            || active.indexes_full(config.segment_index_bytes.max(0) as u64)?
+            || !active.can_hold(last))
+    }
+
+    /// Seals the active segment and begins a new one at `base` or the log end, whichever is later.
+    pub(super) fn roll(
+        &self,
+        writer: &mut Writer,
+        config: &TopicConfig,
+        base: Offset,
+        now_ms: i64,
+    ) -> io::Result<Arc<Segment>> {
+        let base = base.max(self.log_end());
+        let old = self.active()?;
+        let replaced = old.base() == base && old.is_empty();
+        if !replaced {
+            old.seal()?;
+        }
+        let preallocate = config.preallocate.then_some(config.segment_bytes.max(0) as u64);
+        let new = Segment::create(&self.home, base, preallocate, config.index_interval_bytes.max(0) as u64, now_ms)?;
+        let new = Arc::new(new);
+        writer.names_unsynced = true;
+        writer.roll_jitter_ms = self.log_dir.jitter_ms(config);
+        if !replaced {
+            self.snapshot_producers(writer, base, false)?;
+        }
+        let mut segments = self.view.load().segments.clone();
+        if replaced {
+            segments.pop();
+        }
+        segments.push(new.clone());
+        self.view.store(Arc::new(LogView { segments }));
+        // fsync of what was sealed is asked for, not waited for.
+        self.log_dir.flush_soon(&self.tp);
+        Ok(new)
+    }
+
+    /// Writes the producers' state as of `offset` (exclusive) unless nothing changed since the last time.
+    pub(super) fn snapshot_producers(&self, writer: &mut Writer, offset: Offset, sync: bool) -> io::Result<()> {
+        if !writer.producers.is_dirty() && !writer.snapshots.is_empty() {
+            return Ok(());
+        }
+        producer_snapshot::write(self.home.disk.as_ref(), &self.home.path(), offset, &writer.producers, sync)?;
+        writer.snapshots.insert(offset);
+        writer.producers.set_clean();
+        self.drop_stray_snapshots(writer)
+    }
+
+    /// Keeps the snapshots at segment bases and the newest one.
+    fn drop_stray_snapshots(&self, writer: &mut Writer) -> io::Result<()> {
+        let view = self.view.load();
+        let newest = writer.snapshots.last().copied();
+        let stray: Vec<Offset> = writer
+            .snapshots
+            .iter()
+            .copied()
+            .filter(|offset| Some(*offset) != newest && !view.segments.iter().any(|segment| segment.base() == *offset))
+            .collect();
+        for offset in stray {
+            let path = self.home.path().join(file_name(offset, "snapshot"));
+            atomic_file::remove_if_there(self.home.disk.as_ref(), &path)?;
+            writer.snapshots.remove(&offset);
+        }
+        Ok(())
+    }
+
+    pub(super) fn refuse(&self, code: ErrorCode, message: String) -> AppendError {
+        AppendError::Refused {
+            code,
+            message,
+            record_errors: Vec::new(),
+            tell_client: false,
+            log_start_offset: self.log_start(),
+        }
+    }
+
+    fn refused_producer(&self, error: ProducerError) -> AppendError {
+        self.refuse(error.code, error.message)
+    }
+
+    fn refused(&self, refusal: Refusal) -> AppendError {
+        AppendError::Refused {
+            code: refusal.code(),
+            tell_client: refusal.rule.tells_client(),
+            log_start_offset: if refusal.rule.answers_log_start() { self.log_start() } else { Offset::NONE },
+            message: refusal.message,
+            record_errors: refusal.record_errors,
+        }
+    }
+}
+
+/// Compacted topics roll early enough for `max.compaction.lag.ms`.
+pub(super) fn segment_ms(config: &TopicConfig) -> i64 {
+    if config.cleanup_compact { config.segment_ms.min(config.max_compaction_lag_ms) } else { config.segment_ms }
+}
+
+/// The end marker that a control batch of a producer holds.
+pub(super) fn control_marker(batch: &BatchHeader, bytes: &[u8]) -> Option<EndMarker> {
+    if batch.is_control() && batch.has_producer() { EndMarker::parse(bytes.get(HEADER_LEN..)?) } else { None }
+}
+
+/// Tells the producers' state of a batch; an aborted transaction is returned, for the index.
+pub(super) fn take_in(writer: &mut Writer, batch: &BatchHeader, marker: Option<EndMarker>) -> Option<AbortedTxn> {
+    match marker {
+        Some(marker) => {
+            let txn = writer.producers.apply_marker(batch, marker)?;
+            txn.aborted.then(|| AbortedTxn {
+                producer_id: txn.producer_id,
+                first_offset: txn.first_offset,
+                last_offset: txn.last_offset,
+                last_stable_offset: writer.producers.first_open().unwrap_or(txn.last_offset + 1),
+            })
+        }
+        None => {
+            if !batch.is_control() {
+                writer.producers.apply(batch);
+            }
+            None
+        }
+    }
+}
+
+/// Whether the whole entry in `bytes` has the CRC it names.
+pub(super) fn crc_fits(bytes: &[u8], entry: &Entry) -> bool {
+    let covered = bytes.get(entry.crc_start() as usize..).unwrap_or_default();
+    match entry.magic {
+        2 => crc32c::crc32c(covered) == entry.crc,
+        _ => crc32fast::hash(covered) == entry.crc,
+    }
+}

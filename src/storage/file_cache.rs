@@ -1,0 +1,208 @@
+//! Files of partition directories, opened on first use behind a bound on open descriptors.
+//!
+//! A broker holds far more files than it may hold descriptors: a [`LazyFile`] knows where its file is and opens it when
+//! asked. The [`FileCache`] closes the ones not used lately (a clock hand over the open ones: each use sets a mark, the
+//! hand clears marks and closes what it finds unmarked). A reader that still holds the file keeps that descriptor until
+//! it is done. Renames go through here, so that an open never meets the file between its two names.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwapOption;
+use parking_lot::{Mutex, RwLock};
+
+use super::disk::{Disk, DiskFile, Open};
+use crate::types::Offset;
+
+/// Bounds the descriptors that log files hold.
+#[derive(Debug)]
+pub struct FileCache {
+    capacity: usize,
+    /// Files that were opened, oldest first; dropped ones are met as dead references.
+    open: Mutex<VecDeque<Weak<LazyFile>>>,
+}
+
+impl FileCache {
+    /// At most about `capacity` files are kept open.
+    pub fn new(capacity: usize) -> Arc<FileCache> {
+        Arc::new(FileCache { capacity: capacity.max(1), open: Mutex::default() })
+    }
+
+    fn opened(&self, file: &Arc<LazyFile>) {
+        let mut open = self.open.lock();
+        open.push_back(Arc::downgrade(file));
+        // Two rounds at most: the first clears marks, the second finds them cleared.
+        let mut steps = 2 * open.len();
+        while open.len() > self.capacity && steps > 0 {
+            steps -= 1;
+            let Some(candidate) = open.pop_front() else { break };
+            let Some(candidate) = candidate.upgrade() else { continue };
+            if candidate.used.swap(false, Ordering::Relaxed) {
+                open.push_back(Arc::downgrade(&candidate));
+            } else {
+                candidate.file.store(None);
+            }
+        }
+    }
+
+    /// Files held open now.
+    pub fn len(&self) -> usize {
+        self.open.lock().iter().filter(|file| file.upgrade().is_some_and(|file| file.file.load().is_some())).count()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A partition's directory: its path, which changes when the partition is deleted, and how to reach it.
+#[derive(Debug)]
+pub struct FileHome {
+    pub disk: Arc<dyn Disk>,
+    pub cache: Arc<FileCache>,
+    path: RwLock<PathBuf>,
+}
+
+impl FileHome {
+    pub fn new(disk: Arc<dyn Disk>, cache: Arc<FileCache>, path: PathBuf) -> Arc<FileHome> {
+        Arc::new(FileHome { disk, cache, path: RwLock::new(path) })
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.path.read().clone()
+    }
+
+    pub fn rename_dir(&self, to: PathBuf) -> io::Result<()> {
+        let mut path = self.path.write();
+        self.disk.rename(&path, &to)?;
+        *path = to;
+        Ok(())
+    }
+}
+
+/// Which of a segment's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    Log,
+    OffsetIndex,
+    TimeIndex,
+    TxnIndex,
+}
+
+impl FileKind {
+    pub const ALL: [FileKind; 4] = [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::TxnIndex];
+
+    pub fn extension(self) -> &'static str {
+        match self {
+            FileKind::Log => "log",
+            FileKind::OffsetIndex => "index",
+            FileKind::TimeIndex => "timeindex",
+            FileKind::TxnIndex => "txnindex",
+        }
+    }
+}
+
+/// Appended to the files of a segment that await removal.
+pub const DELETED: &str = ".deleted";
+
+/// `00000000000000000042.log` and its like.
+pub fn file_name(base: Offset, extension: &str) -> String {
+    format!("{:020}.{extension}", base.0)
+}
+
+/// One file, open or not.
+#[derive(Debug)]
+pub struct LazyFile {
+    home: Arc<FileHome>,
+    base: Offset,
+    kind: FileKind,
+    deleted: AtomicBool,
+    file: ArcSwapOption<Opened>,
+    used: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Opened(Arc<dyn DiskFile>);
+
+impl LazyFile {
+    pub fn new(home: Arc<FileHome>, base: Offset, kind: FileKind) -> Arc<LazyFile> {
+        Arc::new(LazyFile {
+            home,
+            base,
+            kind,
+            deleted: AtomicBool::new(false),
+            file: ArcSwapOption::empty(),
+            used: AtomicBool::new(false),
+        })
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.path_in(self.home.path())
+    }
+
+    fn path_in(&self, dir: PathBuf) -> PathBuf {
+        let mut name = file_name(self.base, self.kind.extension());
+        if self.deleted.load(Ordering::Acquire) {
+            name += DELETED;
+        }
+        dir.join(name)
+    }
+
+    /// The file, which must exist.
+    pub fn get(self: &Arc<LazyFile>) -> io::Result<Arc<dyn DiskFile>> {
+        self.open(Open::ReadWrite)
+    }
+
+    /// The file, made when absent.
+    pub fn create(self: &Arc<LazyFile>) -> io::Result<Arc<dyn DiskFile>> {
+        self.open(Open::Create)
+    }
+
+    fn open(self: &Arc<LazyFile>, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        if let Some(open) = self.file.load().as_ref() {
+            if !self.used.load(Ordering::Relaxed) {
+                self.used.store(true, Ordering::Relaxed);
+            }
+            return Ok(open.0.clone());
+        }
+        let opened = {
+            let dir = self.home.path.read();
+            self.home.disk.open(&self.path_in(dir.clone()), how)?
+        };
+        self.file.store(Some(Arc::new(Opened(opened.clone()))));
+        self.used.store(true, Ordering::Relaxed);
+        self.home.cache.opened(self);
+        Ok(opened)
+    }
+
+    /// Gives the file its `.deleted` name. An absent file is left absent.
+    pub fn rename_to_deleted(&self) -> io::Result<()> {
+        let dir = self.home.path.write();
+        let from = self.path_in(dir.clone());
+        let mut to = from.clone().into_os_string();
+        to.push(DELETED);
+        match self.home.disk.rename(&from, &PathBuf::from(to)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+        self.deleted.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    pub fn remove(&self) -> io::Result<()> {
+        let path = self.path();
+        self.close();
+        super::atomic_file::remove_if_there(self.home.disk.as_ref(), &path)
+    }
+
+    pub fn close(&self) {
+        self.file.store(None);
+    }
+}

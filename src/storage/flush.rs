@@ -1,0 +1,64 @@
+//! fsync of a log: everything up to the log end, then the recovery point.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use super::log::Log;
+use crate::types::Offset;
+
+impl Log {
+    /// fsyncs up to the log end and raises the recovery point. Appends go on meanwhile.
+    pub fn flush(&self) -> io::Result<()> {
+        self.flush_to(self.log_end())
+    }
+
+    /// fsyncs the segments that hold anything in [recovery point, `to`).
+    pub(super) fn flush_to(&self, to: Offset) -> io::Result<()> {
+        let _flushing = self.flushing.lock();
+        self.online()?;
+        if to <= self.recovery_point() {
+            return Ok(());
+        }
+        let flushed = self.sync_files(to);
+        self.or_offline(flushed)
+    }
+
+    fn sync_files(&self, to: Offset) -> io::Result<()> {
+        let (view, names_unsynced, truncations) = {
+            let mut writer = self.writer.lock();
+            self.make_home_durable(&mut writer)?;
+            (self.view.load_full(), std::mem::take(&mut writer.names_unsynced), writer.truncations)
+        };
+        let first = view.index_of(self.recovery_point()).unwrap_or(0);
+        let active = view.segments.len().saturating_sub(1);
+        for (at, segment) in view.segments.iter().enumerate().skip(first) {
+            if segment.base() >= to && at > first {
+                break;
+            }
+            segment.sync(at < active)?;
+        }
+        if names_unsynced {
+            self.home.disk.sync_dir(&self.home.path())?;
+        }
+        let writer = self.writer.lock();
+        if writer.truncations == truncations {
+            self.recovery_point.fetch_max(to.0, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// Whether `flush.messages` asks for an fsync before what was just appended is acknowledged.
+    /// `flush.ms` needs no caller: the manager's timer looks after it.
+    pub fn needs_flush(&self, _now_ms: i64) -> bool {
+        let messages = self.config.load().flush_messages;
+        messages != i64::MAX && self.log_end() - self.recovery_point() >= messages
+    }
+
+    /// Whether `flush.ms` has passed since the last fsync of a log with unflushed records.
+    pub(super) fn flush_is_due(&self, now_ms: i64) -> bool {
+        let flush_ms = self.config.load().flush_ms;
+        flush_ms != i64::MAX
+            && self.log_end() > self.recovery_point()
+            && now_ms.saturating_sub(self.last_flush_ms.load(Ordering::Relaxed)) >= flush_ms
+    }
+}

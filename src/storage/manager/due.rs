@@ -1,0 +1,174 @@
+//! What a timer asks for: fsync of what was rolled, `flush.ms`, checkpoints, retention, removals, idle producers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{DirState, Gone, LogManager};
+use crate::config::BrokerConfig;
+use crate::storage::checkpoint::{self, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET};
+use crate::storage::log::Log;
+use crate::types::{Offset, TopicPartition};
+
+/// When each task runs next, monotonic milliseconds.
+#[derive(Debug)]
+pub struct Due {
+    high_watermarks: i64,
+    recovery_points: i64,
+    log_starts: i64,
+    retention: i64,
+    producers: i64,
+}
+
+impl Due {
+    pub fn new(config: &BrokerConfig, now_ms: i64) -> Due {
+        let initial = now_ms.saturating_add(config.log_initial_task_delay_ms);
+        Due {
+            high_watermarks: now_ms.saturating_add(config.replica_high_watermark_checkpoint_interval_ms),
+            recovery_points: initial,
+            log_starts: initial,
+            retention: initial,
+            producers: now_ms.saturating_add(config.producer_id_expiration_check_interval_ms.into()),
+        }
+    }
+}
+
+/// Whether the time has come; if so the next time is set.
+fn reached(due: &mut i64, now_ms: i64, interval_ms: i64) -> bool {
+    let reached = *due <= now_ms;
+    if reached {
+        *due = now_ms.saturating_add(interval_ms.max(1));
+    }
+    reached
+}
+
+/// How soon an fsync that a roll asked for begins.
+const ROLL_FLUSH_MS: i64 = 1000;
+
+impl LogManager {
+    /// One pass of retention, of delayed deletion, of checkpoints and of flush.ms: called by the broker's timer, on the
+    /// pool for what blocks. Returns the milliseconds until something is due again.
+    pub fn run_due_tasks(&self) -> i64 {
+        let now_ms = self.around.clock.monotonic_ms();
+        let mut due = self.due.lock();
+        let flush_ms = self.flush_due();
+        let config = &self.config;
+        if reached(&mut due.retention, now_ms, config.log_retention_check_interval_ms) {
+            self.run_retention();
+        }
+        if reached(&mut due.producers, now_ms, config.producer_id_expiration_check_interval_ms.into()) {
+            let wall_ms = self.around.clock.wall_ms();
+            for log in self.all() {
+                log.expire_producers(wall_ms, config.producer_id_expiration_ms);
+            }
+        }
+        let online = || self.dirs.iter().filter(|state| state.dir.is_online() && state.kept.lock().loaded);
+        if reached(&mut due.recovery_points, now_ms, config.log_flush_offset_checkpoint_interval_ms) {
+            online().for_each(|state| self.checkpoint(state, RECOVERY_POINT));
+        }
+        if reached(&mut due.log_starts, now_ms, config.log_flush_start_offset_checkpoint_interval_ms) {
+            online().for_each(|state| self.checkpoint(state, LOG_START_OFFSET));
+        }
+        if reached(&mut due.high_watermarks, now_ms, config.replica_high_watermark_checkpoint_interval_ms) {
+            online().for_each(|state| self.checkpoint(state, REPLICATION_OFFSET));
+        }
+        let removal = self.remove_due(now_ms);
+        let next = [due.high_watermarks, due.recovery_points, due.log_starts, due.retention, due.producers, removal];
+        let next = next.into_iter().min().unwrap_or(i64::MAX);
+        next.saturating_sub(self.around.clock.monotonic_ms()).clamp(1, flush_ms)
+    }
+
+    /// fsyncs what rolls left behind and what `flush.ms` asks for; returns how soon to look again at the latest.
+    fn flush_due(&self) -> i64 {
+        for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
+            for tp in state.dir.take_flushes() {
+                let Some(log) = self.get(&tp) else { continue };
+                let sealed_end = log.view.load().active().map_or(Offset::ZERO, |active| active.base());
+                // A failure has taken the directory offline and been reported.
+                let _ = log.flush_to(sealed_end);
+            }
+        }
+        let wall_ms = self.around.clock.wall_ms();
+        let mut soonest = ROLL_FLUSH_MS;
+        for log in self.all() {
+            let flush_ms = log.config().flush_ms;
+            if flush_ms != i64::MAX {
+                soonest = soonest.min(flush_ms.max(1));
+                if log.flush_is_due(wall_ms) {
+                    log.last_flush_ms.store(wall_ms, Ordering::Relaxed);
+                    let _ = log.flush();
+                }
+            }
+        }
+        soonest
+    }
+
+    fn run_retention(&self) {
+        let wall_ms = self.around.clock.wall_ms();
+        for log in self.all() {
+            match log.apply_retention(wall_ms) {
+                Ok(gone) if gone.is_empty() => {}
+                Ok(gone) => self.remove_later(&log.log_dir, log.config().file_delete_delay_ms, Gone::Segments(gone)),
+                Err(e) => tracing::warn!("retention of {} ends early: {e}", log.tp),
+            }
+        }
+    }
+
+    /// Removes what is due; returns when the next is.
+    fn remove_due(&self, now_ms: i64) -> i64 {
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *self.removals.lock()).into_iter().partition(|removal| removal.due_ms <= now_ms);
+        let next = later.iter().map(|removal| removal.due_ms).min().unwrap_or(i64::MAX);
+        self.removals.lock().extend(later);
+        for removal in due.iter().filter(|removal| removal.dir.is_online()) {
+            let removed = match &removal.what {
+                Gone::Directory(path) => self.around.disk.remove_dir_all(path),
+                Gone::Segments(segments) => segments.iter().try_for_each(|segment| segment.remove()),
+            };
+            match removed {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => removal.dir.fail(&e, "removing deleted files failed"),
+                _ => {}
+            }
+        }
+        next
+    }
+
+    /// All three checkpoint files, now.
+    pub(super) fn write_checkpoints(&self, state: &DirState) {
+        for name in [RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET] {
+            self.checkpoint(state, name);
+        }
+        state.kept.lock().stale.clear();
+    }
+
+    /// Writes one checkpoint file if it would differ from the last time. Entries of directories left alone stay.
+    fn checkpoint(&self, state: &DirState, name: &str) {
+        let logs: Vec<Arc<Log>> =
+            self.logs.read().values().filter(|log| Arc::ptr_eq(&log.log_dir, &state.dir)).cloned().collect();
+        let mut kept = state.kept.lock();
+        let kept = &mut *kept;
+        let last = match name {
+            RECOVERY_POINT => &mut kept.recovery_points,
+            LOG_START_OFFSET => &mut kept.log_starts,
+            _ => &mut kept.high_watermarks,
+        };
+        let mut entries: HashMap<TopicPartition, Offset> =
+            last.iter().filter(|(tp, _)| kept.left_alone.contains(tp)).map(|(tp, at)| (tp.clone(), *at)).collect();
+        for log in &logs {
+            let offset = match name {
+                RECOVERY_POINT => Some(log.recovery_point()),
+                LOG_START_OFFSET => Some(log.log_start()).filter(|start| *start > log.first_segment_base()),
+                _ => Some(log.offsets().high_watermark),
+            };
+            entries.extend(offset.map(|offset| (log.tp.clone(), offset)));
+        }
+        if *last == entries && kept.stale.is_empty() {
+            return;
+        }
+        let path = state.dir.path().join(name);
+        match checkpoint::write_offsets(self.around.disk.as_ref(), &path, entries.iter().map(|(tp, at)| (tp, *at))) {
+            Ok(()) => *last = entries,
+            Err(e) => state.dir.fail(&e, &format!("{name} cannot be written")),
+        }
+    }
+}

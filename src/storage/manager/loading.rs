@@ -1,0 +1,241 @@
+//! Bringing the logs up, and an orderly stop.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{DirState, Gone, Kept, LogManager, ManagerError, refused};
+use crate::config::TopicConfig;
+use crate::storage::checkpoint::{self, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET};
+use crate::storage::disk::Disk;
+use crate::storage::file_cache::FileHome;
+use crate::storage::log::Log;
+use crate::storage::partition_dir::PartitionDirName;
+use crate::storage::recovery::{self, LoadParams};
+use crate::storage::{clean_marker, partition_metadata};
+use crate::types::{Offset, TopicId, TopicPartition};
+
+/// A partition directory to be loaded.
+struct Wanted<'a> {
+    state: &'a DirState,
+    tp: TopicPartition,
+    id: TopicId,
+    config: Arc<TopicConfig>,
+}
+
+impl LogManager {
+    /// Loads (and after a crash recovers) the logs of the partitions that `wanted` knows; `wanted` gives topic id and
+    /// config by topic name. Directories of other topics are left alone and reported: the broker never invents topics.
+    #[allow(clippy::type_complexity)]
+    pub fn load(&self, wanted: &dyn Fn(&str) -> Option<(TopicId, Arc<TopicConfig>)>) -> Result<(), ManagerError> {
+        let mut jobs: Vec<Wanted<'_>> = Vec::new();
+        for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
+            match self.survey(state, wanted) {
+                Ok(found) => jobs.extend(found),
+                Err(source) => self.dir_failed(state, source)?,
+            }
+        }
+        let mut seen: HashMap<&TopicPartition, &Path> = HashMap::new();
+        for job in &jobs {
+            if let Some(first) = seen.insert(&job.tp, job.state.dir.path()) {
+                return refused(format!(
+                    "{} lies in two log directories, {} and {}; one of them must be moved away",
+                    job.tp,
+                    first.display(),
+                    job.state.dir.path().display()
+                ));
+            }
+        }
+        let loaded = self.load_all(jobs);
+        for (state, tp, result) in loaded {
+            match result {
+                Ok(log) => {
+                    self.logs.write().insert(tp, log);
+                }
+                Err(source) => {
+                    let source = io::Error::new(source.kind(), format!("loading {tp}: {source}"));
+                    self.dir_failed(state, source)?;
+                }
+            }
+        }
+        for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
+            state.kept.lock().loaded = true;
+        }
+        Ok(())
+    }
+
+    /// Takes a directory offline; an error when it was the last one.
+    fn dir_failed(&self, state: &DirState, source: io::Error) -> Result<(), ManagerError> {
+        state.dir.fail(&source, "loading failed");
+        match self.dirs.iter().any(|state| state.dir.is_online()) {
+            true => Ok(()),
+            false => Err(ManagerError::Io { path: state.dir.path().to_path_buf(), source }),
+        }
+    }
+
+    /// Reads marker and checkpoints, and sorts what lies in the directory.
+    #[allow(clippy::type_complexity)]
+    fn survey<'a>(
+        &self,
+        state: &'a DirState,
+        wanted: &dyn Fn(&str) -> Option<(TopicId, Arc<TopicConfig>)>,
+    ) -> io::Result<Vec<Wanted<'a>>> {
+        let disk = self.around.disk.as_ref();
+        let path = state.dir.path();
+        let mut kept = state.kept.lock();
+        *kept = Kept {
+            was_clean: clean_marker::take(disk, path)?,
+            recovery_points: read_or_warn(disk, &path.join(RECOVERY_POINT)),
+            log_starts: read_or_warn(disk, &path.join(LOG_START_OFFSET)),
+            high_watermarks: checkpoint::read_offsets(disk, &path.join(REPLICATION_OFFSET))?,
+            ..Kept::default()
+        };
+        let mut found = Vec::new();
+        let mut entries = disk.list(path)?;
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        for entry in entries.into_iter().filter(|entry| entry.is_dir) {
+            let shown = path.join(&entry.name);
+            match PartitionDirName::parse(&entry.name) {
+                Some(PartitionDirName::Current(tp)) => {
+                    let Some((id, config)) = wanted(&tp.topic) else {
+                        tracing::warn!("{} belongs to no topic of this cluster; it is left alone", shown.display());
+                        kept.left_alone.insert(tp);
+                        continue;
+                    };
+                    match partition_metadata::read(disk, &shown)? {
+                        Some(there) if there != id && !id.is_zero() => {
+                            tracing::warn!(
+                                "{} belongs to topic id {there}, and {} has {id}; it is left alone",
+                                shown.display(),
+                                tp.topic
+                            );
+                            kept.left_alone.insert(tp);
+                        }
+                        _ => found.push(Wanted { state, tp, id, config }),
+                    }
+                }
+                Some(PartitionDirName::Delete(_)) => {
+                    let delay = self.config.topic_defaults.file_delete_delay_ms;
+                    self.remove_later(&state.dir, delay, Gone::Directory(shown));
+                }
+                Some(PartitionDirName::Stray(_)) => {
+                    tracing::warn!("{} is a stray partition; it is left alone", shown.display());
+                }
+                Some(PartitionDirName::Future(_)) => {
+                    tracing::warn!("{} is an unfinished move between directories; it is left alone", shown.display());
+                }
+                None => tracing::warn!("{} is no partition directory; it is left alone", shown.display()),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Loads in `num.recovery.threads.per.data.dir` threads for each directory; one in all is this one.
+    #[allow(clippy::type_complexity)]
+    fn load_all<'a>(&self, jobs: Vec<Wanted<'a>>) -> Vec<(&'a DirState, TopicPartition, io::Result<Arc<Log>>)> {
+        let workers = self.config.num_recovery_threads_per_data_dir.max(1) as usize * self.dirs.len();
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::with_capacity(jobs.len()));
+        let work = || {
+            while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let result = match job.state.dir.failure() {
+                    None => self.load_one(job.state, &job.tp, job.id, job.config.clone()),
+                    Some(_) => continue,
+                };
+                results.lock().push((job.state, job.tp.clone(), result));
+            }
+        };
+        match workers.min(jobs.len()) {
+            0 | 1 => work(),
+            workers => std::thread::scope(|scope| {
+                for _ in 0..workers {
+                    scope.spawn(work);
+                }
+            }),
+        }
+        results.into_inner()
+    }
+
+    pub(super) fn load_one(
+        &self,
+        state: &DirState,
+        tp: &TopicPartition,
+        id: TopicId,
+        config: Arc<TopicConfig>,
+    ) -> io::Result<Arc<Log>> {
+        let path = state.dir.path().join(tp.to_string());
+        let durable = partition_metadata::read(self.around.disk.as_ref(), &path)?.is_some();
+        let params = {
+            let kept = state.kept.lock();
+            LoadParams {
+                recovery_point: kept.recovery_points.get(tp).copied(),
+                log_start: kept.log_starts.get(tp).copied(),
+                high_watermark: kept.high_watermarks.get(tp).copied(),
+                ..self.params(tp, id, config, kept.was_clean, durable)
+            }
+        };
+        let home = FileHome::new(self.around.disk.clone(), self.around.cache.clone(), path);
+        recovery::load(&state.dir, home, params).map(Arc::new)
+    }
+
+    /// Orderly: flush and close every log, checkpoints, clean marker, unlock.
+    pub fn close(&self) {
+        let _changing = self.changing.lock();
+        for state in &self.dirs {
+            let loaded = state.kept.lock().loaded;
+            if loaded {
+                for log in self.all().iter().filter(|log| Arc::ptr_eq(&log.log_dir, &state.dir)) {
+                    if let Err(e) = log.close() {
+                        state.dir.fail(&e, &format!("{} cannot be closed", log.tp));
+                        break;
+                    }
+                }
+                if state.dir.is_online() {
+                    self.write_checkpoints(state);
+                }
+            }
+            let kept = state.kept.lock();
+            // Directories left alone after a crash were not checked: a marker would vouch for them.
+            let vouched = kept.was_clean || (loaded && kept.left_alone.is_empty());
+            if state.dir.is_online()
+                && (loaded || kept.was_clean)
+                && vouched
+                && let Err(e) = clean_marker::write(self.around.disk.as_ref(), state.dir.path())
+            {
+                state.dir.fail(&e, "the clean-shutdown marker cannot be written");
+            }
+            state.dir.unlock(state.dir.is_online());
+        }
+        self.logs.write().clear();
+    }
+}
+
+impl Log {
+    /// Everything on the disk as a Kafka expects it after an orderly stop: trimmed indexes, a snapshot at the log end.
+    pub(in crate::storage) fn close(&self) -> io::Result<()> {
+        self.online()?;
+        {
+            let mut writer = self.writer.lock();
+            self.active()?.write_indexes()?;
+            self.snapshot_producers(&mut writer, self.log_end(), true)?;
+            writer.names_unsynced = true;
+        }
+        self.active()?.sync(true)?;
+        self.flush()?;
+        self.home.disk.sync_dir(&self.home.path())?;
+        self.closed.store(true, Ordering::Release);
+        self.view.load().segments.iter().for_each(|segment| segment.close());
+        Ok(())
+    }
+}
+
+fn read_or_warn(disk: &dyn Disk, path: &Path) -> HashMap<TopicPartition, Offset> {
+    checkpoint::read_offsets(disk, path).unwrap_or_else(|e| {
+        tracing::warn!("{e}; going on without it");
+        HashMap::new()
+    })
+}

@@ -1,0 +1,512 @@
+//! Opening a log that lies on the disk: what an orderly stop left is believed, what a crash left is checked.
+//!
+//! ```text
+//! list files → finish interrupted file changes → segments → unclean? read every batch from the recovery point's segment on,
+//! cut at the first that is not sound → log start, epochs, producers → one writable segment at the end
+//! ```
+//! Indexes come from the log, never the other way round. Rules: log-format of 3.9, `LogLoader` and `LogSegment.recover`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64};
+
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+
+use super::append::{control_marker, crc_fits, take_in};
+use super::disk::DiskFile;
+use super::entry::{Entry, HeadScanner, Parsed, read_up_to};
+use super::epoch_cache::EpochCache;
+use super::file_cache::{DELETED, FileHome, FileKind, file_name};
+use super::log::{Log, Writer};
+use super::log_dir::LogDir;
+use super::producer_state::ProducerStates;
+use super::segment::{FilesThere, Segment};
+use super::view::LogView;
+use super::{atomic_file, checkpoint, producer_snapshot};
+use crate::config::TopicConfig;
+use crate::types::{Offset, TopicId, TopicPartition};
+
+/// What opening a log needs to know.
+#[derive(Debug)]
+pub struct LoadParams {
+    pub tp: TopicPartition,
+    pub topic_id: TopicId,
+    pub config: Arc<TopicConfig>,
+    /// The checkpoints' entries for it, if any.
+    pub recovery_point: Option<Offset>,
+    pub log_start: Option<Offset>,
+    pub high_watermark: Option<Offset>,
+    /// The last stop was orderly.
+    pub clean: bool,
+    /// `partition.metadata` is there and durable.
+    pub home_durable: bool,
+    pub producer_id_expiration_ms: i64,
+}
+
+/// Bytes of a control batch that are looked at: head and one small record.
+const MARKER_BYTES: u64 = 256;
+/// Bytes read at once when every batch is checked.
+const CHECK_WINDOW: usize = 1 << 20;
+
+/// Opens (or begins) the log in `home`.
+pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> io::Result<Log> {
+    let now_ms = log_dir.now_ms();
+    let mut files = Files::list(&home)?;
+    files.finish_changes(&home)?;
+    let interval = params.config.index_interval_bytes.max(0) as u64;
+    let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(files.logs.len());
+    for (base, len) in &files.logs {
+        let there = FilesThere {
+            offset_index: files.has(*base, FileKind::OffsetIndex),
+            time_index: files.has(*base, FileKind::TimeIndex),
+            txn_index: files.has(*base, FileKind::TxnIndex),
+        };
+        segments.push(Arc::new(Segment::open(&home, *base, *len, there, interval, now_ms)));
+    }
+
+    let mut loading = Loading { home: &home, producers: Writer::new(files.snapshots.clone()), epochs: EpochCache::default() };
+    let epochs_known = loading.read_epochs(&segments)?;
+    let recovery_point = params.recovery_point.unwrap_or(Offset::ZERO);
+    let first_to_check = if params.clean {
+        first_damaged(&segments)
+    } else {
+        let holding = segments.partition_point(|segment| segment.base() <= recovery_point).saturating_sub(1);
+        Some(first_damaged(&segments).unwrap_or(holding).min(holding))
+    };
+    let mut log_end = match segments.last() {
+        None => Offset::ZERO,
+        Some(_) => match first_to_check {
+            Some(first) => loading.recover(&mut segments, first)?,
+            None => match segments[segments.len() - 1].next_offset() {
+                Ok(next) => next,
+                // An orderly stop was claimed, and yet: check the one that new records would go to.
+                Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                    tracing::warn!("checking the last segment of {}: {e}", params.tp);
+                    let last = segments.len() - 1;
+                    loading.recover(&mut segments, last)?
+                }
+                Err(e) => return Err(e),
+            },
+        },
+    };
+    let recovered = first_to_check.is_some();
+
+    if let Some(start) = params.log_start.filter(|start| *start > log_end) {
+        // Everything left is older than what was deleted on purpose.
+        for segment in segments.drain(..) {
+            segment.rename_to_deleted()?;
+            segment.remove()?;
+        }
+        loading.epochs.clear();
+        loading.producers.producers.clear();
+        log_end = start;
+    }
+    let first_base = segments.first().map(|segment| segment.base());
+    if segments.is_empty() {
+        let base = params.log_start.unwrap_or(Offset::ZERO);
+        log_end = base;
+        let preallocate = params.config.preallocate.then_some(params.config.segment_bytes.max(0) as u64);
+        segments.push(Arc::new(Segment::create(&home, base, preallocate, interval, now_ms)?));
+        loading.producers.names_unsynced = true;
+    }
+    let log_start = params.log_start.unwrap_or(Offset::ZERO).max(first_base.unwrap_or(log_end)).min(log_end);
+
+    if !recovered && !segments.is_empty() {
+        loading.load_producers(&segments, log_end, params.clean)?;
+    }
+    let mut writer = loading.producers;
+    let mut epochs = loading.epochs;
+    let mut epochs_changed = epochs.truncate_from_end(log_end);
+    epochs_changed |= epochs.truncate_from_start(log_start);
+
+    let high_watermark = params.high_watermark.unwrap_or(Offset::ZERO).max(log_start).min(log_end);
+    writer.producers.high_watermark_is(high_watermark);
+    writer.producers.expire(now_ms, params.producer_id_expiration_ms);
+    writer.home_durable = params.home_durable;
+    writer.roll_jitter_ms = log_dir.jitter_ms(&params.config);
+
+    let log = Log {
+        tp: params.tp,
+        topic_id: params.topic_id,
+        log_dir: log_dir.clone(),
+        home: home.clone(),
+        config: ArcSwap::new(params.config),
+        view: ArcSwap::from_pointee(LogView { segments }),
+        log_start: AtomicI64::new(log_start.0),
+        high_watermark: AtomicI64::new(high_watermark.0),
+        log_end: AtomicI64::new(log_end.0),
+        first_unstable: AtomicI64::new(i64::MAX),
+        recovery_point: AtomicI64::new(if params.clean { log_end.0 } else { recovery_point.min(log_end).0 }),
+        last_flush_ms: AtomicI64::new(now_ms),
+        epochs: RwLock::new(epochs),
+        writer: Mutex::new(writer),
+        flushing: Mutex::new(()),
+        closed: AtomicBool::new(false),
+    };
+    if epochs_changed || !epochs_known {
+        log.write_epochs(&log.epochs.read())?;
+    }
+    {
+        let mut writer = log.writer.lock();
+        log.publish_first_unstable(&writer.producers);
+        if recovered {
+            log.snapshot_producers(&mut writer, log_end, true)?;
+        }
+    }
+    Ok(log)
+}
+
+impl Writer {
+    fn new(snapshots: BTreeSet<Offset>) -> Writer {
+        Writer {
+            producers: ProducerStates::default(),
+            snapshots,
+            roll_jitter_ms: 0,
+            home_durable: false,
+            names_unsynced: false,
+            truncations: 0,
+        }
+    }
+}
+
+/// The first segment whose aborted-transaction index no broker can have written: it is built again with the rest.
+fn first_damaged(segments: &[Arc<Segment>]) -> Option<usize> {
+    segments.iter().position(|segment| segment.txns.all().is_err())
+}
+
+/// A log on its way up.
+struct Loading<'a> {
+    home: &'a Arc<FileHome>,
+    producers: Writer,
+    epochs: EpochCache,
+}
+
+impl Loading<'_> {
+    /// Takes the epochs from their file; a missing or damaged one is made again from the log. False when it must be
+    /// written.
+    fn read_epochs(&mut self, segments: &[Arc<Segment>]) -> io::Result<bool> {
+        let disk = self.home.disk.as_ref();
+        let path = self.home.path().join(checkpoint::LEADER_EPOCH);
+        let there = match disk.info(&path) {
+            Ok(_) => true,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+            Err(e) => return Err(e),
+        };
+        match checkpoint::read_epochs(disk, &path) {
+            Ok(entries) if there => {
+                self.epochs = EpochCache::from_entries(entries);
+                return Ok(true);
+            }
+            Err(e) if e.kind() != io::ErrorKind::InvalidData => return Err(e),
+            Err(e) => tracing::warn!("reading the leader epochs from the log again: {e}"),
+            Ok(_) => {}
+        }
+        for segment in segments.iter().filter(|segment| !segment.is_empty()) {
+            let file = segment.log().get()?;
+            let mut heads = HeadScanner::new(file.as_ref(), 0, segment.len());
+            while let Some((_, entry)) = heads.next_entry()? {
+                self.epochs.assign(entry.leader_epoch, entry.base_offset);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Checks every batch from segment `first` on; returns the log end. What follows the first unsound batch goes.
+    fn recover(&mut self, segments: &mut Vec<Arc<Segment>>, first: usize) -> io::Result<Offset> {
+        let base = segments[first].base();
+        self.load_producers(segments, base, false)?;
+        let mut next = base;
+        let mut sound = segments.len();
+        for (at, segment) in segments.iter().enumerate().skip(first) {
+            next = next.max(segment.base());
+            let before = segment.len();
+            segment.begin_recovery()?;
+            let (len, end) = self.check_batches(segment, next)?;
+            segment.end_recovery(len, end)?;
+            next = end;
+            if len < before {
+                tracing::warn!(
+                    "cut {} from {before} to {len} bytes, log end {next}: no sound batch follows",
+                    segment.log().path().display()
+                );
+                sound = at + 1;
+                break;
+            }
+            if at + 1 < segments.len() {
+                segment.seal()?;
+            }
+        }
+        for segment in segments.drain(sound..) {
+            segment.rename_to_deleted()?;
+            segment.remove()?;
+            self.producers.snapshots.remove(&segment.base());
+        }
+        for offset in self.producers.snapshots.split_off(&(next + 1)) {
+            let path = self.home.path().join(file_name(offset, "snapshot"));
+            atomic_file::remove_if_there(self.home.disk.as_ref(), &path)?;
+        }
+        Ok(next)
+    }
+
+    /// Walks the batches of a segment, size, offsets and CRC, and takes in what they say. Returns how many bytes are
+    /// sound and the offset after them.
+    fn check_batches(&mut self, segment: &Segment, mut next: Offset) -> io::Result<(u64, Offset)> {
+        let file = segment.log().get()?;
+        let len = segment.len();
+        let mut position = 0;
+        let mut window = Window::new(file.as_ref(), len);
+        loop {
+            let head = window.at(position, super::entry::HEAD_MAX)?;
+            let entry = match Entry::parse(head) {
+                Parsed::Entry(entry) if entry.size <= len - position => entry,
+                _ => break,
+            };
+            let begins = if entry.magic == 2 { entry.base_offset } else { entry.last_offset };
+            if begins < next || !segment.can_hold(entry.last_offset) || !window.crc_fits(position, &entry)? {
+                break;
+            }
+            segment.recover_entry(position, &entry)?;
+            self.epochs.assign(entry.leader_epoch, entry.base_offset);
+            if let Some(batch) = entry.batch {
+                let bytes = window.at(position, entry.size.min(MARKER_BYTES) as usize)?;
+                let marker = control_marker(&batch, bytes);
+                if let Some(aborted) = take_in(&mut self.producers, &batch, marker) {
+                    segment.txns.push(aborted)?;
+                }
+            }
+            next = entry.last_offset + 1;
+            position += entry.size;
+        }
+        Ok((position, next))
+    }
+
+    /// Producers as of `to`: the newest sound snapshot, then the batches after it.
+    fn load_producers(&mut self, segments: &[Arc<Segment>], to: Offset, clean: bool) -> io::Result<()> {
+        let (from, producers) = newest_snapshot(self.home, &mut self.producers.snapshots, to)?;
+        self.producers.producers = producers;
+        let from = match from {
+            Some(from) => from,
+            // Written by a broker older than producer snapshots: there is nothing to know.
+            None if clean => return Ok(()),
+            None => Offset::ZERO,
+        };
+        replay(&mut self.producers, segments, from, to)
+    }
+}
+
+/// The newest sound snapshot at or below `to`, without which the producers are empty.
+fn newest_snapshot(
+    home: &FileHome,
+    snapshots: &mut BTreeSet<Offset>,
+    to: Offset,
+) -> io::Result<(Option<Offset>, ProducerStates)> {
+    let offsets: Vec<Offset> = snapshots.iter().copied().collect();
+    match producer_snapshot::load_newest(home.disk.as_ref(), &home.path(), &offsets, to)? {
+        Some((offset, states)) => {
+            // Those above it and at or below `to` were damaged and are gone.
+            snapshots.retain(|at| *at <= offset || *at > to);
+            Ok((Some(offset), states))
+        }
+        None => {
+            snapshots.retain(|at| *at > to);
+            Ok((None, ProducerStates::default()))
+        }
+    }
+}
+
+/// Tells the producers' state of every batch in [from, to).
+fn replay(writer: &mut Writer, segments: &[Arc<Segment>], from: Offset, to: Offset) -> io::Result<()> {
+    if from >= to {
+        return Ok(());
+    }
+    let first = segments.partition_point(|segment| segment.base() <= from).saturating_sub(1);
+    for segment in segments.iter().skip(first) {
+        if segment.base() >= to {
+            break;
+        }
+        let Some(start) = segment.locate(from)? else { continue };
+        let file = segment.log().get()?;
+        let mut heads = HeadScanner::new(file.as_ref(), start.position, segment.len());
+        while let Some((position, entry)) = heads.next_entry()? {
+            if entry.base_offset >= to {
+                return Ok(());
+            }
+            let Some(batch) = entry.batch else { continue };
+            let mut bytes = Vec::new();
+            if batch.is_control() {
+                bytes.resize(entry.size.min(MARKER_BYTES) as usize, 0);
+                read_up_to(file.as_ref(), &mut bytes, position)?;
+            }
+            take_in(writer, &batch, control_marker(&batch, &bytes));
+        }
+    }
+    Ok(())
+}
+
+impl Log {
+    /// With the append lock held, after a cut: producers as of `to`.
+    pub(super) fn rebuild_producers(&self, writer: &mut Writer, to: Offset) -> io::Result<()> {
+        let (from, producers) = newest_snapshot(&self.home, &mut writer.snapshots, to)?;
+        writer.producers = producers;
+        let view = self.view.load();
+        replay(writer, &view.segments, from.unwrap_or(Offset::ZERO), to)?;
+        writer.producers.high_watermark_is(self.high_watermark());
+        Ok(())
+    }
+}
+
+/// A stretch of a file in memory, moved forward as it is asked for.
+struct Window<'a> {
+    file: &'a dyn DiskFile,
+    len: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    fn new(file: &'a dyn DiskFile, len: u64) -> Window<'a> {
+        Window { file, len, start: 0, bytes: Vec::new() }
+    }
+
+    /// `want` bytes (at most a window) from `position`, fewer at the end of the file.
+    fn at(&mut self, position: u64, want: usize) -> io::Result<&[u8]> {
+        let want = (want as u64).min(self.len.saturating_sub(position)) as usize;
+        let inside = position >= self.start && position + want as u64 <= self.start + self.bytes.len() as u64;
+        if !inside {
+            self.bytes.resize((self.len.saturating_sub(position)).min(CHECK_WINDOW as u64) as usize, 0);
+            self.start = position;
+            read_up_to(self.file, &mut self.bytes, position)?;
+        }
+        let from = ((position - self.start) as usize).min(self.bytes.len());
+        Ok(&self.bytes[from..(from + want).min(self.bytes.len())])
+    }
+
+    /// Whether a whole entry has the CRC it names; a large one is read in pieces.
+    fn crc_fits(&mut self, position: u64, entry: &Entry) -> io::Result<bool> {
+        if entry.size <= CHECK_WINDOW as u64 {
+            let bytes = self.at(position, entry.size as usize)?;
+            return Ok(bytes.len() as u64 == entry.size && crc_fits(bytes, entry));
+        }
+        let (mut at, end) = (position + entry.crc_start(), position + entry.size);
+        let (mut castagnoli, mut ieee) = (0, crc32fast::Hasher::new());
+        while at < end {
+            let piece = self.at(at, (end - at).min(CHECK_WINDOW as u64) as usize)?;
+            if piece.is_empty() {
+                return Ok(false);
+            }
+            match entry.magic {
+                2 => castagnoli = crc32c::crc32c_append(castagnoli, piece),
+                _ => ieee.update(piece),
+            }
+            at += piece.len() as u64;
+        }
+        Ok(entry.crc == if entry.magic == 2 { castagnoli } else { ieee.finalize() })
+    }
+}
+
+/// The files of a partition directory, by what they are.
+#[derive(Debug, Default)]
+struct Files {
+    /// Base → bytes.
+    logs: BTreeMap<Offset, u64>,
+    others: BTreeSet<(Offset, &'static str)>,
+    snapshots: BTreeSet<Offset>,
+    /// Names with a suffix that says a change was under way.
+    deleted: Vec<String>,
+    cleaned: Vec<(Offset, String)>,
+    swap: Vec<(Offset, String)>,
+}
+
+impl Files {
+    fn list(home: &FileHome) -> io::Result<Files> {
+        let mut files = Files::default();
+        let dir = home.path();
+        for entry in home.disk.list(&dir)? {
+            if entry.is_dir {
+                continue;
+            }
+            if entry.name.ends_with(DELETED) {
+                files.deleted.push(entry.name);
+            } else if let Some(front) = entry.name.strip_suffix(".cleaned") {
+                files.cleaned.extend(split_name(front).map(|(base, _)| (base, entry.name.clone())));
+            } else if let Some(front) = entry.name.strip_suffix(".swap") {
+                files.swap.extend(split_name(front).map(|(base, _)| (base, entry.name.clone())));
+            } else if let Some((base, extension)) = split_name(&entry.name) {
+                match extension {
+                    "log" => {
+                        files.logs.insert(base, home.disk.info(&dir.join(&entry.name))?.len);
+                    }
+                    "snapshot" => {
+                        files.snapshots.insert(base);
+                    }
+                    _ => {
+                        let kind = FileKind::ALL.iter().find(|kind| kind.extension() == extension);
+                        files.others.extend(kind.map(|kind| (base, kind.extension())));
+                    }
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    fn has(&self, base: Offset, kind: FileKind) -> bool {
+        self.others.contains(&(base, kind.extension()))
+    }
+
+    /// Ends what a crash interrupted: removals, and replacements of segments by cleaned ones (log-format §8).
+    fn finish_changes(&mut self, home: &FileHome) -> io::Result<()> {
+        let dir = home.path();
+        let disk = home.disk.as_ref();
+        let remove = |name: &str| atomic_file::remove_if_there(disk, &dir.join(name));
+        self.deleted.iter().try_for_each(|name| remove(name))?;
+        // A `.cleaned` beside means the set of `.swap` files from there on is not complete: the originals still are.
+        if let Some(first_cleaned) = self.cleaned.iter().map(|(base, _)| *base).min() {
+            for (_, name) in self.swap.iter().filter(|(base, _)| *base >= first_cleaned) {
+                remove(name)?;
+            }
+            self.swap.retain(|(base, _)| *base < first_cleaned);
+        }
+        self.cleaned.iter().try_for_each(|(_, name)| remove(name))?;
+        let swapped = !self.swap.is_empty();
+        for (base, name) in self.swap.iter().filter(|(_, name)| name.ends_with(".log.swap")) {
+            let file = disk.open(&dir.join(name), super::disk::Open::Read)?;
+            let mut heads = HeadScanner::new(file.as_ref(), 0, file.len()?);
+            let mut end = *base;
+            while let Some((_, entry)) = heads.next_entry()? {
+                end = entry.last_offset + 1;
+            }
+            // What it replaces: every normal segment that lies in its range.
+            let replaced: Vec<Offset> = self.logs.range(*base..end.max(*base + 1)).map(|(base, _)| *base).collect();
+            for base in replaced {
+                for kind in FileKind::ALL {
+                    remove(&file_name(base, kind.extension()))?;
+                }
+            }
+        }
+        for (_, name) in &self.swap {
+            disk.rename(&dir.join(name), &dir.join(name.trim_end_matches(".swap")))?;
+        }
+        if swapped {
+            disk.sync_dir(&dir)?;
+            *self = Files::list(home)?;
+        }
+        let orphans: Vec<_> =
+            self.others.iter().copied().filter(|(base, _)| !self.logs.contains_key(base)).collect();
+        for (base, extension) in orphans {
+            tracing::warn!("removing {} without a log beside it", dir.join(file_name(base, extension)).display());
+            remove(&file_name(base, extension))?;
+            self.others.remove(&(base, extension));
+        }
+        Ok(())
+    }
+}
+
+/// `00000000000000000042.log` → (42, "log").
+fn split_name(name: &str) -> Option<(Offset, &str)> {
+    let (base, extension) = name.split_once('.')?;
+    (base.len() == 20 && base.bytes().all(|b| b.is_ascii_digit()))
+        .then(|| base.parse().ok())?
+        .map(|base| (Offset(base), extension))
+}

@@ -1,0 +1,597 @@
+//! One segment: a file of batches whose offsets only grow, with its indexes.
+//!
+//! ```text
+//! 00000000000000000042.log        batches from offset 42 on
+//! 00000000000000000042.index      offset → position         (sparse)
+//! 00000000000000000042.timeindex  timestamp → offset        (sparse)
+//! 00000000000000000042.txnindex   aborted transactions      (only after an abort)
+//! ```
+//! The writer appends to the last segment of a log; every other one is sealed and never changes until it is deleted.
+//! Readers see what lies below [`Segment::len`]. Never decides when to roll; never looks at records.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::entry::{Entry, HeadScanner, entries};
+use super::file_cache::{DELETED, FileHome, FileKind, LazyFile, file_name};
+use super::offset_index::{OffsetEntry, OffsetIndex};
+use super::time_index::TimeIndex;
+use super::txn_index::TxnIndex;
+use crate::types::Offset;
+
+/// Batches whose positions a segment remembers, so that reads at the tail and at the high watermark need no search.
+const RECENT: usize = 32;
+
+/// A segment, active or sealed.
+#[derive(Debug)]
+pub struct Segment {
+    base: Offset,
+    home: Arc<FileHome>,
+    log: Arc<LazyFile>,
+    len: AtomicU64,
+    pub(super) offsets: OffsetIndex,
+    pub(super) times: TimeIndex,
+    pub(super) txns: TxnIndex,
+    /// Wall time at which this process made or opened it.
+    created_ms: i64,
+    index_interval: u64,
+    tail: Mutex<Tail>,
+    recent: Mutex<Recent>,
+}
+
+/// What appends carry from one to the next.
+#[derive(Debug)]
+struct Tail {
+    /// The indexes are in memory and what follows is true of the whole segment.
+    writable: bool,
+    bytes_since_index_entry: u64,
+    /// -1 without records.
+    max_timestamp_ms: i64,
+    /// Last offset of the first batch that has it.
+    max_timestamp_offset: Offset,
+    /// Largest timestamp of the first batch; `None` = not read yet.
+    first_timestamp_ms: Option<i64>,
+}
+
+impl Tail {
+    fn new(base: Offset) -> Tail {
+        Tail {
+            writable: false,
+            bytes_since_index_entry: 0,
+            max_timestamp_ms: -1,
+            max_timestamp_offset: base,
+            first_timestamp_ms: None,
+        }
+    }
+}
+
+/// The newest batches: (base offset, position), and where the next will lie.
+#[derive(Debug)]
+struct Recent {
+    batches: VecDeque<(Offset, u64)>,
+    /// `None` until it is known.
+    end: Option<(Offset, u64)>,
+}
+
+/// Where a batch lies in its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    pub position: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// Which files of a segment a directory listing showed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FilesThere {
+    pub offset_index: bool,
+    pub time_index: bool,
+    pub txn_index: bool,
+}
+
+impl Segment {
+    fn with_indexes(
+        home: &Arc<FileHome>,
+        base: Offset,
+        len: u64,
+        there: FilesThere,
+        index_interval: u64,
+        now_ms: i64,
+    ) -> Segment {
+        let file = |kind| LazyFile::new(home.clone(), base, kind);
+        let (offset_file, time_file, txn_file) =
+            (file(FileKind::OffsetIndex), file(FileKind::TimeIndex), file(FileKind::TxnIndex));
+        Segment {
+            base,
+            home: home.clone(),
+            log: file(FileKind::Log),
+            len: AtomicU64::new(len),
+            offsets: if there.offset_index || len > 0 {
+                OffsetIndex::unread(offset_file)
+            } else {
+                OffsetIndex::empty(offset_file)
+            },
+            times: if there.time_index || len > 0 {
+                TimeIndex::unread(time_file)
+            } else {
+                TimeIndex::empty(time_file)
+            },
+            txns: if there.txn_index { TxnIndex::unread(base, txn_file) } else { TxnIndex::empty(base, txn_file) },
+            created_ms: now_ms,
+            index_interval,
+            tail: Mutex::new(Tail {
+                writable: len == 0 && !there.offset_index && !there.time_index,
+                ..Tail::new(base)
+            }),
+            recent: Mutex::new(Recent { batches: VecDeque::new(), end: (len == 0).then_some((base, 0)) }),
+        }
+    }
+
+    /// A new, empty segment; files left over at its base are replaced. With `preallocate` the `.log` gets that length
+    /// at once, to be cut when sealed.
+    pub fn create(
+        home: &Arc<FileHome>,
+        base: Offset,
+        preallocate: Option<u64>,
+        index_interval: u64,
+        now_ms: i64,
+    ) -> io::Result<Segment> {
+        let segment = Segment::with_indexes(home, base, 0, FilesThere::default(), index_interval, now_ms);
+        let file = segment.log.create()?;
+        if file.len()? > 0 {
+            file.set_len(0)?;
+        }
+        for index in [segment.offsets.file(), segment.times.file(), segment.txns.file()] {
+            index.remove()?;
+        }
+        if let Some(len) = preallocate {
+            file.set_len(len)?;
+        }
+        Ok(segment)
+    }
+
+    /// A segment that lies in the directory; nothing is read yet.
+    pub fn open(
+        home: &Arc<FileHome>,
+        base: Offset,
+        len: u64,
+        there: FilesThere,
+        index_interval: u64,
+        now_ms: i64,
+    ) -> Segment {
+        Segment::with_indexes(home, base, len, there, index_interval, now_ms)
+    }
+
+    pub fn base(&self) -> Offset {
+        self.base
+    }
+
+    /// Bytes written.
+    pub fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn log(&self) -> &Arc<LazyFile> {
+        &self.log
+    }
+
+    pub fn created_ms(&self) -> i64 {
+        self.created_ms
+    }
+
+    /// Whether `offset` can be written relative to the base.
+    pub fn can_hold(&self, offset: Offset) -> bool {
+        let relative = offset - self.base;
+        (0..=i64::from(i32::MAX)).contains(&relative)
+    }
+
+    /// Whether an index of `max_bytes` has no room for another entry (one of the time index is kept for sealing).
+    pub fn indexes_full(&self, max_bytes: u64) -> io::Result<bool> {
+        Ok(self.offsets.count()? >= max_bytes / 8 || self.times.count()? >= (max_bytes / 12).saturating_sub(1))
+    }
+
+    fn relative(&self, offset: Offset) -> i32 {
+        (offset - self.base).clamp(0, i64::from(i32::MAX)) as i32
+    }
+
+    /// Appends whole batches. They are readable once the log's end says so.
+    pub fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let file = self.log.get()?;
+        let mut tail = self.tail.lock();
+        self.make_writable(&mut tail)?;
+        let at = self.len.load(Ordering::Relaxed);
+        file.write_all_at(bytes, at)?;
+        for (position, entry) in entries(bytes) {
+            self.note(&mut tail, at + position as u64, &entry)?;
+        }
+        self.remember(at, bytes);
+        self.len.store(at + bytes.len() as u64, Ordering::Release);
+        Ok(())
+    }
+
+    fn remember(&self, at: u64, bytes: &[u8]) {
+        let mut recent = self.recent.lock();
+        for (position, entry) in entries(bytes) {
+            if recent.batches.len() == RECENT {
+                recent.batches.pop_front();
+            }
+            recent.batches.push_back((entry.base_offset, at + position as u64));
+            recent.end = Some((entry.last_offset + 1, at + position as u64 + entry.size));
+        }
+    }
+
+    fn make_writable(&self, tail: &mut Tail) -> io::Result<()> {
+        if tail.writable {
+            return Ok(());
+        }
+        let read = || {
+            self.sane()?;
+            self.offsets.unseal()?;
+            self.times.unseal()
+        };
+        if let Err(e) = read() {
+            self.rebuild_indexes(e)?;
+            read()?;
+        }
+        if let Some(last) = self.times.last()? {
+            tail.max_timestamp_ms = last.timestamp_ms;
+            tail.max_timestamp_offset = self.base + i64::from(last.relative);
+        }
+        tail.writable = true;
+        Ok(())
+    }
+
+    /// What a batch means for the indexes.
+    fn note(&self, tail: &mut Tail, position: u64, entry: &Entry) -> io::Result<()> {
+        if position == 0 {
+            tail.first_timestamp_ms = Some(entry.max_timestamp);
+        }
+        if entry.max_timestamp > tail.max_timestamp_ms {
+            tail.max_timestamp_ms = entry.max_timestamp;
+            tail.max_timestamp_offset = entry.last_offset;
+        }
+        if tail.bytes_since_index_entry > self.index_interval {
+            self.offsets
+                .push(OffsetEntry { relative: self.relative(entry.last_offset), position: position as i32 });
+            self.times.push_if_risen(tail.max_timestamp_ms, self.relative(tail.max_timestamp_offset))?;
+            tail.bytes_since_index_entry = 0;
+        }
+        tail.bytes_since_index_entry += entry.size;
+        Ok(())
+    }
+
+    /// Begins recovery: indexes forgotten, to be built again by [`Segment::recover_entry`].
+    pub fn begin_recovery(&self) -> io::Result<()> {
+        self.reset_indexes(&mut self.tail.lock());
+        self.txns.reset()
+    }
+
+    /// Notes a batch that recovery found sound.
+    pub fn recover_entry(&self, position: u64, entry: &Entry) -> io::Result<()> {
+        self.note(&mut self.tail.lock(), position, entry)
+    }
+
+    /// Cuts the file to the batches found sound.
+    pub fn end_recovery(&self, sound_len: u64, next_offset: Offset) -> io::Result<()> {
+        self.cut(sound_len, next_offset)
+    }
+
+    fn reset_indexes(&self, tail: &mut Tail) {
+        self.offsets.reset();
+        self.times.reset();
+        *tail = Tail { writable: true, ..Tail::new(self.base) };
+    }
+
+    fn cut(&self, len: u64, next_offset: Offset) -> io::Result<()> {
+        let file = self.log.get()?;
+        if file.len()? != len {
+            file.set_len(len)?;
+        }
+        let mut recent = self.recent.lock();
+        recent.batches.clear();
+        recent.end = Some((next_offset, len));
+        self.len.store(len, Ordering::Release);
+        Ok(())
+    }
+
+    /// Removes every batch that reaches `to` or beyond.
+    pub fn truncate(&self, to: Offset) -> io::Result<()> {
+        let Some(found) = self.locate(to)? else { return Ok(()) };
+        let mut tail = self.tail.lock();
+        self.make_writable(&mut tail)?;
+        let relative = to - self.base;
+        self.offsets.truncate(|entry| i64::from(entry.relative) < relative)?;
+        self.times.truncate(|entry| i64::from(entry.relative) < relative)?;
+        self.txns.truncate(to)?;
+        self.cut(found.position, to)?;
+        if found.position == 0 {
+            self.reset_indexes(&mut tail);
+        } else {
+            // Not the true maximum when it lies behind the last entry, but never past the cut: find it again from there.
+            let from = self.times.last()?;
+            tail.max_timestamp_ms = from.map_or(-1, |last| last.timestamp_ms);
+            tail.max_timestamp_offset = self.base + from.map_or(0, |last| i64::from(last.relative));
+            let start = self.offsets.position_at_or_before(from.map_or(0, |last| i64::from(last.relative)))?;
+            let file = self.log.get()?;
+            let mut heads = HeadScanner::new(file.as_ref(), start, found.position);
+            while let Some((_, entry)) = heads.next_entry()? {
+                if entry.max_timestamp > tail.max_timestamp_ms {
+                    tail.max_timestamp_ms = entry.max_timestamp;
+                    tail.max_timestamp_offset = entry.last_offset;
+                }
+            }
+            tail.bytes_since_index_entry = 0;
+        }
+        Ok(())
+    }
+
+    /// The first batch that reaches `target` or beyond; `None` when every batch lies below.
+    pub fn locate(&self, target: Offset) -> io::Result<Option<Located>> {
+        if let Some(found) = self.recent.lock().locate(target) {
+            return Ok(found);
+        }
+        let len = self.len();
+        self.with_sane_indexes(|| {
+            let start = self.offsets.position_at_or_before(target - self.base)?;
+            match self.locate_from(start, len, target) {
+                Err(e) if e.kind() == io::ErrorKind::InvalidData && start > 0 => {
+                    Err(self.offsets.insane(format!("a position {start} where no batch begins")))
+                }
+                other => other,
+            }
+        })
+    }
+
+    fn locate_from(&self, start: u64, len: u64, target: Offset) -> io::Result<Option<Located>> {
+        let file = self.log.get()?;
+        let mut heads = HeadScanner::new(file.as_ref(), start, len);
+        let mut first = true;
+        while let Some((position, entry)) = heads.next_entry()? {
+            if first && start > 0 && entry.base_offset > target && entry.magic == 2 {
+                return Err(self.damaged(position));
+            }
+            first = false;
+            if entry.last_offset >= target {
+                return Ok(Some(Located { position, size: entry.size }));
+            }
+        }
+        if heads.position() < len { Err(self.damaged(heads.position())) } else { Ok(None) }
+    }
+
+    fn damaged(&self, position: u64) -> io::Error {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("no batch at position {position} of {}", self.log.path().display()),
+        )
+    }
+
+    /// Whether the index files are there and can belong to this log.
+    fn sane(&self) -> io::Result<()> {
+        self.offsets.check(self.len())?;
+        self.times.check()
+    }
+
+    /// Runs `look`; when an index proves missing or damaged, builds both again from the log and runs it once more.
+    fn with_sane_indexes<T>(&self, look: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match self.sane().and_then(|()| look()) {
+            Err(e) if is_insane(&e) => {
+                let tail = self.tail.lock();
+                // The indexes of a segment that is written to are this process's own.
+                if !tail.writable && !self.log.is_deleted() {
+                    self.rebuild_indexes(e)?;
+                }
+                drop(tail);
+                look()
+            }
+            other => other,
+        }
+    }
+
+    /// Builds offset and time index from the batch heads, because of `why`.
+    fn rebuild_indexes(&self, why: io::Error) -> io::Result<()> {
+        if !is_insane(&why) {
+            return Err(why);
+        }
+        tracing::warn!("rebuilding the indexes of {}: {why}", self.log.path().display());
+        let file = self.log.get()?;
+        let len = self.len();
+        let mut tail = Tail::new(self.base);
+        self.offsets.reset();
+        self.times.reset();
+        let mut heads = HeadScanner::new(file.as_ref(), 0, len);
+        while let Some((position, entry)) = heads.next_entry()? {
+            self.note(&mut tail, position, &entry)?;
+        }
+        self.times.push_if_risen(tail.max_timestamp_ms, self.relative(tail.max_timestamp_offset))?;
+        self.offsets.seal()?;
+        self.times.seal()
+    }
+
+    /// Refuses index files that a crash left behind damaged, and builds them again.
+    pub fn check_indexes(&self) -> io::Result<()> {
+        self.with_sane_indexes(|| Ok(()))
+    }
+
+    /// Offset behind the last batch.
+    pub fn next_offset(&self) -> io::Result<Offset> {
+        let len = self.len();
+        if len == 0 {
+            return Ok(self.base);
+        }
+        let next = self.with_sane_indexes(|| {
+            let start = self.offsets.last()?.map_or(0, |last| last.position.max(0) as u64);
+            let file = self.log.get()?;
+            let mut heads = HeadScanner::new(file.as_ref(), start, len);
+            let mut next = None;
+            while let Some((_, entry)) = heads.next_entry()? {
+                next = Some(entry.last_offset + 1);
+            }
+            if heads.position() < len {
+                return Err(self.damaged(heads.position()));
+            }
+            next.ok_or_else(|| self.damaged(start))
+        })?;
+        self.recent.lock().end = Some((next, len));
+        Ok(next)
+    }
+
+    /// Offset of the first index entry at or past a position.
+    pub fn offset_at_or_after_position(&self, position: u64) -> io::Result<Option<Offset>> {
+        self.with_sane_indexes(|| {
+            Ok(self.offsets.first_at_or_after(position)?.map(|entry| self.base + i64::from(entry.relative)))
+        })
+    }
+
+    /// Largest timestamp of a record; -1 when unknown or without records.
+    pub fn max_timestamp(&self) -> io::Result<i64> {
+        {
+            let tail = self.tail.lock();
+            if tail.writable {
+                return Ok(tail.max_timestamp_ms);
+            }
+        }
+        self.with_sane_indexes(|| Ok(self.times.last()?.map_or(-1, |last| last.timestamp_ms)))
+    }
+
+    /// Largest timestamp and the last offset of the first batch that has it.
+    pub fn max_timestamp_and_offset(&self) -> io::Result<(i64, Offset)> {
+        {
+            let tail = self.tail.lock();
+            if tail.writable {
+                return Ok((tail.max_timestamp_ms, tail.max_timestamp_offset));
+            }
+        }
+        self.with_sane_indexes(|| {
+            Ok(self.times.last()?.map_or((-1, self.base), |last| {
+                (last.timestamp_ms, self.base + i64::from(last.relative))
+            }))
+        })
+    }
+
+    /// What retention by time goes by: the largest timestamp, else the file's modification time.
+    pub fn retention_timestamp(&self) -> io::Result<i64> {
+        match self.max_timestamp()? {
+            -1 => Ok(self.home.disk.info(&self.log.path())?.modified_ms),
+            timestamp => Ok(timestamp),
+        }
+    }
+
+    /// Largest timestamp of the first batch; -1 when that has none, `None` when there is no batch.
+    pub fn first_timestamp(&self) -> io::Result<Option<i64>> {
+        let mut tail = self.tail.lock();
+        if tail.first_timestamp_ms.is_none() && !self.is_empty() {
+            let file = self.log.get()?;
+            tail.first_timestamp_ms =
+                HeadScanner::new(file.as_ref(), 0, self.len()).next_entry()?.map(|(_, entry)| entry.max_timestamp);
+        }
+        Ok(tail.first_timestamp_ms)
+    }
+
+    /// A position before which no batch holds a record with a timestamp ≥ `timestamp_ms`.
+    pub fn position_before_timestamp(&self, timestamp_ms: i64) -> io::Result<u64> {
+        self.with_sane_indexes(|| {
+            let relative = self.times.relative_before(timestamp_ms)?;
+            self.offsets.position_at_or_before(relative)
+        })
+    }
+
+    /// Writes the indexes and cuts a preallocated file: what a Kafka expects of a segment nobody writes to.
+    pub fn write_indexes(&self) -> io::Result<()> {
+        let mut tail = self.tail.lock();
+        if !tail.writable {
+            // Nothing was written since the files were.
+            return Ok(());
+        }
+        self.make_writable(&mut tail)?;
+        let last = self.relative(tail.max_timestamp_offset);
+        self.times.push_if_risen(tail.max_timestamp_ms, last)?;
+        let file = self.log.get()?;
+        if file.len()? != self.len() {
+            file.set_len(self.len())?;
+        }
+        self.offsets.write()?;
+        self.times.write()
+    }
+
+    /// [`Segment::write_indexes`] for good: no batch comes any more.
+    pub fn seal(&self) -> io::Result<()> {
+        self.write_indexes()?;
+        self.offsets.seal()?;
+        self.times.seal()?;
+        let mut recent = self.recent.lock();
+        recent.batches = VecDeque::new();
+        Ok(())
+    }
+
+    /// fsyncs the log, and with `indexes` the index files.
+    pub fn sync(&self, indexes: bool) -> io::Result<()> {
+        self.log.get()?.sync()?;
+        if indexes {
+            self.offsets.sync()?;
+            self.times.sync()?;
+        }
+        if !self.txns.all()?.is_empty() {
+            self.txns.sync()?;
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> [&Arc<LazyFile>; 4] {
+        [&self.log, self.offsets.file(), self.times.file(), self.txns.file()]
+    }
+
+    /// First half of deletion: every file gets its `.deleted` name, the producer snapshot at the base too.
+    pub fn rename_to_deleted(&self) -> io::Result<()> {
+        self.files().iter().try_for_each(|file| file.rename_to_deleted())?;
+        let snapshot = self.home.path().join(file_name(self.base, "snapshot"));
+        match self.home.disk.rename(&snapshot, &super::atomic_file::with_suffix(&snapshot, DELETED)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Second half: the files are gone.
+    pub fn remove(&self) -> io::Result<()> {
+        self.files().iter().try_for_each(|file| file.remove())?;
+        let snapshot = self.home.path().join(file_name(self.base, "snapshot"));
+        super::atomic_file::remove_if_there(
+            self.home.disk.as_ref(),
+            &super::atomic_file::with_suffix(&snapshot, DELETED),
+        )
+    }
+
+    /// Lets go of the descriptors.
+    pub fn close(&self) {
+        self.files().iter().for_each(|file| file.close());
+    }
+}
+
+fn is_insane(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
+}
+
+impl Recent {
+    /// `Some` when these batches know the answer: where the batch that reaches `target` lies, or that none does.
+    fn locate(&self, target: Offset) -> Option<Option<Located>> {
+        let end = self.end?;
+        if target >= end.0 {
+            return Some(None);
+        }
+        let (first, _) = self.batches.front()?;
+        if target < *first {
+            return None;
+        }
+        let at = self.batches.partition_point(|(base, _)| *base <= target);
+        let (_, position) = self.batches.get(at.checked_sub(1)?)?;
+        let next = self.batches.get(at).map_or(end.1, |(_, position)| *position);
+        Some(Some(Located { position: *position, size: next - position }))
+    }
+}

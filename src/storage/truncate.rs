@@ -1,0 +1,114 @@
+//! Cutting a log's end, as replication asks when a leader's log differs.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::atomic_file;
+use super::file_cache::file_name;
+use super::log::{Log, Writer};
+use super::segment::Segment;
+use super::view::LogView;
+use crate::types::Offset;
+
+impl Log {
+    /// Removes every record at or past `to`; a batch that spans it goes whole and the log ends at `to`.
+    pub fn truncate_to(&self, to: Offset) -> io::Result<()> {
+        let mut writer = self.writer.lock();
+        self.online()?;
+        let cut = self.cut(&mut writer, to);
+        self.or_offline(cut)
+    }
+
+    /// Removes everything; the log starts again, empty, at `at`.
+    pub fn truncate_fully_and_start_at(&self, at: Offset) -> io::Result<()> {
+        let mut writer = self.writer.lock();
+        self.online()?;
+        let now_ms = self.log_dir.now_ms();
+        let restarted = self.restart_at(&mut writer, at, now_ms);
+        self.or_offline(restarted)
+    }
+
+    fn cut(&self, writer: &mut Writer, to: Offset) -> io::Result<()> {
+        if to.0 < 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cannot truncate to offset {to}")));
+        }
+        if to >= self.log_end() {
+            // Nothing to remove; an epoch that begins at the end has no record.
+            if self.epochs.write().truncate_from_end(to) {
+                self.write_epochs_later();
+            }
+            return Ok(());
+        }
+        let view = self.view.load_full();
+        if to < view.first_base() {
+            return self.restart_at(writer, to, self.log_dir.now_ms());
+        }
+        writer.truncations += 1;
+        self.recovery_point.fetch_min(to.0, Ordering::AcqRel);
+        let keep = view.segments.partition_point(|segment| segment.base() <= to).max(1);
+        let (kept, gone) = view.segments.split_at(keep);
+        let active = kept.last().cloned().ok_or_else(|| io::Error::other("a log without segments"))?;
+        // Readers lose sight of the end before it goes.
+        self.lower_end(to);
+        self.view.store(Arc::new(LogView { segments: kept.to_vec() }));
+        for segment in gone {
+            segment.rename_to_deleted()?;
+            writer.snapshots.remove(&segment.base());
+            segment.remove()?;
+        }
+        active.truncate(to)?;
+        writer.names_unsynced = true;
+        if self.epochs.write().truncate_from_end(to) {
+            self.write_epochs_later();
+        }
+        self.remove_snapshots_past(writer, to)?;
+        self.rebuild_producers(writer, to)?;
+        self.publish_first_unstable(&writer.producers);
+        Ok(())
+    }
+
+    fn lower_end(&self, to: Offset) {
+        for offset in [&self.log_start, &self.high_watermark, &self.log_end] {
+            offset.fetch_min(to.0, Ordering::AcqRel);
+        }
+    }
+
+    /// With the append lock held: everything goes, one empty segment at `at` comes.
+    pub(super) fn restart_at(&self, writer: &mut Writer, at: Offset, now_ms: i64) -> io::Result<()> {
+        writer.truncations += 1;
+        let view = self.view.load_full();
+        let config = self.config.load();
+        self.recovery_point.store(at.0, Ordering::Release);
+        for offset in [&self.log_start, &self.high_watermark, &self.log_end] {
+            offset.store(at.0, Ordering::Release);
+        }
+        for segment in &view.segments {
+            segment.rename_to_deleted()?;
+            segment.remove()?;
+        }
+        let preallocate = config.preallocate.then_some(config.segment_bytes.max(0) as u64);
+        let segment = Segment::create(&self.home, at, preallocate, config.index_interval_bytes.max(0) as u64, now_ms)?;
+        self.view.store(Arc::new(LogView { segments: vec![Arc::new(segment)] }));
+        writer.names_unsynced = true;
+        {
+            let mut epochs = self.epochs.write();
+            if !epochs.entries().is_empty() {
+                epochs.clear();
+                self.write_epochs(&epochs)?;
+            }
+        }
+        self.remove_snapshots_past(writer, Offset(-1))?;
+        writer.producers.clear();
+        self.publish_first_unstable(&writer.producers);
+        Ok(())
+    }
+
+    fn remove_snapshots_past(&self, writer: &mut Writer, to: Offset) -> io::Result<()> {
+        for offset in writer.snapshots.split_off(&(to + 1)) {
+            let path = self.home.path().join(file_name(offset, "snapshot"));
+            atomic_file::remove_if_there(self.home.disk.as_ref(), &path)?;
+        }
+        Ok(())
+    }
+}
