@@ -40,13 +40,7 @@ impl std::fmt::Debug for LogDir {
 
 impl LogDir {
     pub fn new(path: PathBuf, around: Surroundings) -> Arc<LogDir> {
-        Arc::new(LogDir {
-            path,
-            around,
-            failure: OnceLock::new(),
-            lock: Mutex::new(None),
-            to_flush: Mutex::default(),
-        })
+        Arc::new(LogDir { path, around, failure: OnceLock::new(), lock: Mutex::new(None), to_flush: Mutex::default() })
     }
 
     pub fn path(&self) -> &Path {

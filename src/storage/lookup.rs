@@ -111,11 +111,7 @@ impl Log {
     }
 
     /// First record at or after `timestamp_ms`, below `upper`.
-    pub fn offset_for_timestamp(
-        &self,
-        timestamp_ms: i64,
-        upper: Offset,
-    ) -> Result<Option<TimestampOffset>, ReadError> {
+    pub fn offset_for_timestamp(&self, timestamp_ms: i64, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
         self.online().map_err(|e| self.read_failed(e))?;
         let view = self.view.load();
         self.find_timestamp(&view, timestamp_ms, upper).map_err(|e| self.read_failed(e))
@@ -156,7 +152,8 @@ impl Log {
 
     fn read_failed(&self, error: io::Error) -> ReadError {
         // Bytes that are no batch, and files that went away, are not the disk's failure.
-        if !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) {
+        if !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
+        {
             self.log_dir.fail(&error, &self.tp.to_string());
         }
         ReadError::Storage { dir: self.dir(), source: Arc::new(error) }

@@ -191,7 +191,9 @@ impl LogManager {
         if let Some(known) = stored.broker_id
             && known != broker
         {
-            return refused(format!("log directory {first} belongs to broker {known}, not to broker {broker}; nothing was changed"));
+            return refused(format!(
+                "log directory {first} belongs to broker {known}, not to broker {broker}; nothing was changed"
+            ));
         }
         let claimed = MetaProperties {
             version: 0,
@@ -261,7 +263,13 @@ impl LogManager {
         })
     }
 
-    fn create(&self, state: &DirState, tp: &TopicPartition, id: TopicId, config: Arc<TopicConfig>) -> io::Result<Arc<Log>> {
+    fn create(
+        &self,
+        state: &DirState,
+        tp: &TopicPartition,
+        id: TopicId,
+        config: Arc<TopicConfig>,
+    ) -> io::Result<Arc<Log>> {
         let path = state.dir.path().join(tp.to_string());
         let disk = self.around.disk.as_ref();
         disk.create_dir_all(&path)?;
@@ -272,7 +280,14 @@ impl LogManager {
         Ok(log)
     }
 
-    fn params(&self, tp: &TopicPartition, id: TopicId, config: Arc<TopicConfig>, clean: bool, durable: bool) -> LoadParams {
+    fn params(
+        &self,
+        tp: &TopicPartition,
+        id: TopicId,
+        config: Arc<TopicConfig>,
+        clean: bool,
+        durable: bool,
+    ) -> LoadParams {
         LoadParams {
             tp: tp.clone(),
             topic_id: id,
@@ -288,7 +303,12 @@ impl LogManager {
 
     /// A directory of that name that was left alone while loading: taken over when it carries the same topic id, else
     /// moved out of the way under a `-stray` name, as Kafka does. Never removed.
-    fn adopt(&self, tp: &TopicPartition, id: TopicId, config: &Arc<TopicConfig>) -> Result<Option<Arc<Log>>, ManagerError> {
+    fn adopt(
+        &self,
+        tp: &TopicPartition,
+        id: TopicId,
+        config: &Arc<TopicConfig>,
+    ) -> Result<Option<Arc<Log>>, ManagerError> {
         for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
             let path = state.dir.path().join(tp.to_string());
             let fail = |source: io::Error| {
@@ -375,7 +395,9 @@ impl LogManager {
             let path = state.dir.path();
             let entries = self.around.disk.list(path);
             for entry in entries.map_err(|source| ManagerError::Io { path: path.to_path_buf(), source })? {
-                if let (true, Some(PartitionDirName::Current(tp))) = (entry.is_dir, PartitionDirName::parse(&entry.name)) {
+                if let (true, Some(PartitionDirName::Current(tp))) =
+                    (entry.is_dir, PartitionDirName::parse(&entry.name))
+                {
                     found.push(tp);
                 }
             }

@@ -34,9 +34,7 @@ impl MetaProperties {
     pub fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Option<MetaProperties>> {
         let path = dir.join(NAME);
         let Some(bytes) = atomic_file::read_if_there(disk, &path)? else { return Ok(None) };
-        let bad = |what: String| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{} has {what}", path.display()))
-        };
+        let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{} has {what}", path.display()));
         let text = String::from_utf8(bytes).map_err(|_| bad("bytes that are no UTF-8".into()))?;
         let mut keys = parse(&text);
         let version = match keys.remove("version") {

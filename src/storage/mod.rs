@@ -36,9 +36,9 @@ pub mod epoch_cache;
 pub mod producer_snapshot;
 pub mod producer_state;
 
-pub mod log;
 mod append;
 mod flush;
+pub mod log;
 mod lookup;
 mod recovery;
 mod retention;
@@ -50,3 +50,6 @@ pub mod validator;
 pub mod log_dir;
 pub mod manager;
 mod partition_dir;
+
+#[cfg(test)]
+mod testing;

@@ -66,7 +66,8 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
         segments.push(Arc::new(Segment::open(&home, *base, *len, there, interval, now_ms)));
     }
 
-    let mut loading = Loading { home: &home, producers: Writer::new(files.snapshots.clone()), epochs: EpochCache::default() };
+    let mut loading =
+        Loading { home: &home, producers: Writer::new(files.snapshots.clone()), epochs: EpochCache::default() };
     let epochs_known = loading.read_epochs(&segments)?;
     let recovery_point = params.recovery_point.unwrap_or(Offset::ZERO);
     let first_to_check = if params.clean {
@@ -492,8 +493,7 @@ impl Files {
             disk.sync_dir(&dir)?;
             *self = Files::list(home)?;
         }
-        let orphans: Vec<_> =
-            self.others.iter().copied().filter(|(base, _)| !self.logs.contains_key(base)).collect();
+        let orphans: Vec<_> = self.others.iter().copied().filter(|(base, _)| !self.logs.contains_key(base)).collect();
         for (base, extension) in orphans {
             tracing::warn!("removing {} without a log beside it", dir.join(file_name(base, extension)).display());
             remove(&file_name(base, extension))?;

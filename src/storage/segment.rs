@@ -115,11 +115,7 @@ impl Segment {
             } else {
                 OffsetIndex::empty(offset_file)
             },
-            times: if there.time_index || len > 0 {
-                TimeIndex::unread(time_file)
-            } else {
-                TimeIndex::empty(time_file)
-            },
+            times: if there.time_index || len > 0 { TimeIndex::unread(time_file) } else { TimeIndex::empty(time_file) },
             txns: if there.txn_index { TxnIndex::unread(base, txn_file) } else { TxnIndex::empty(base, txn_file) },
             created_ms: now_ms,
             index_interval,
@@ -259,8 +255,7 @@ impl Segment {
             tail.max_timestamp_offset = entry.last_offset;
         }
         if tail.bytes_since_index_entry > self.index_interval {
-            self.offsets
-                .push(OffsetEntry { relative: self.relative(entry.last_offset), position: position as i32 });
+            self.offsets.push(OffsetEntry { relative: self.relative(entry.last_offset), position: position as i32 });
             self.times.push_if_risen(tail.max_timestamp_ms, self.relative(tail.max_timestamp_offset))?;
             tail.bytes_since_index_entry = 0;
         }
@@ -470,9 +465,10 @@ impl Segment {
             }
         }
         self.with_sane_indexes(|| {
-            Ok(self.times.last()?.map_or((-1, self.base), |last| {
-                (last.timestamp_ms, self.base + i64::from(last.relative))
-            }))
+            Ok(self
+                .times
+                .last()?
+                .map_or((-1, self.base), |last| (last.timestamp_ms, self.base + i64::from(last.relative))))
         })
     }
 

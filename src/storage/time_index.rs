@@ -55,7 +55,9 @@ impl TimeIndex {
             return Ok(());
         }
         match self.last()? {
-            Some(last) if last.relative < 0 => Err(self.insane(format!("a last offset {} below its base", last.relative))),
+            Some(last) if last.relative < 0 => {
+                Err(self.insane(format!("a last offset {} below its base", last.relative)))
+            }
             Some(last) if last.timestamp_ms <= 0 && self.count()? > 1 => {
                 Err(self.insane(format!("a last timestamp {}", last.timestamp_ms)))
             }

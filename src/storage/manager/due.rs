@@ -126,7 +126,9 @@ impl LogManager {
                 Gone::Segments(segments) => segments.iter().try_for_each(|segment| segment.remove()),
             };
             match removed {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => removal.dir.fail(&e, "removing deleted files failed"),
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    removal.dir.fail(&e, "removing deleted files failed")
+                }
                 _ => {}
             }
         }

@@ -1,0 +1,67 @@
+use std::path::PathBuf;
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::random::SeededRandom;
+use crate::storage::disk_real::RealDisk;
+use crate::storage::log::{AppendParams, Origin};
+use crate::storage::testing::batch;
+use crate::types::LeaderEpoch;
+
+struct World {
+    path: PathBuf,
+    clock: Arc<ManualClock>,
+}
+
+impl World {
+    fn open(&self) -> LogManager {
+        let config = BrokerConfig { log_dirs: vec![self.path.clone()], ..BrokerConfig::default() };
+        LogManager::open(Arc::new(RealDisk), self.clock.clone(), Arc::new(SeededRandom::new(1)), Arc::new(config))
+            .unwrap()
+    }
+}
+
+const ID: TopicId = TopicId(uuid::Uuid::from_u128(77));
+
+fn topics(name: &str) -> Option<(TopicId, Arc<TopicConfig>)> {
+    (name == "t").then(|| (ID, Arc::new(TopicConfig::default())))
+}
+
+fn params() -> AppendParams {
+    AppendParams { origin: Origin::Client { produce_version: 9 }, leader_epoch: LeaderEpoch(0), now_ms: 1000 }
+}
+
+#[test]
+fn what_was_appended_is_there_after_a_stop_and_after_a_kill() {
+    let home = tempfile::tempdir().unwrap();
+    let world = World { path: home.path().join("logs"), clock: Arc::new(ManualClock::at(1000)) };
+    let tp = TopicPartition::new("t", 0);
+    let manager = world.open();
+    manager.claim(BrokerId(3), "cluster-a").unwrap();
+    manager.load(&topics).unwrap();
+    let log = manager.get_or_create(&tp, ID, topics("t").unwrap().1).unwrap();
+    for at in 0..10 {
+        let info = log.append_as_leader(&mut batch(3), params()).unwrap();
+        assert_eq!(info.first_offset, Offset(3 * at));
+    }
+    log.set_high_watermark(Offset(30));
+    let whole = log.read(Offset(4), Offset(30), 1 << 20, true).unwrap().slice.unwrap();
+    assert_eq!(whole.position, batch(3).len() as u64);
+    assert_eq!(whole.len, batch(3).len() * 9);
+    manager.close();
+
+    let manager = world.open();
+    assert_eq!(manager.stored_broker_id(), Some(BrokerId(3)));
+    manager.load(&topics).unwrap();
+    let log = manager.get(&tp).unwrap();
+    assert_eq!(log.offsets().log_end, Offset(30));
+    assert_eq!(log.offsets().high_watermark, Offset(30));
+    log.append_as_leader(&mut batch(2), params()).unwrap();
+    drop((manager, log));
+
+    let manager = world.open();
+    manager.load(&topics).unwrap();
+    let log = manager.get(&tp).unwrap();
+    assert_eq!(log.offsets().log_end, Offset(32));
+    assert_eq!(log.topic_id(), ID);
+}
