@@ -110,8 +110,8 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
     let advertised = advertised::listeners(&config, &listeners, &host_name);
 
     let logs = {
-        let (disk, clock, config) = (disk.clone(), clock.clone(), config.clone());
-        Arc::new(blocking(&spawner, move || LogManager::open(disk, clock, config)).await??)
+        let (disk, clock, random, config) = (disk.clone(), clock.clone(), random.clone(), config.clone());
+        Arc::new(blocking(&spawner, move || LogManager::open(disk, clock, random, config)).await??)
     };
     let sessions: Arc<dyn Sessions> = match store {
         Store::Sessions(sessions) => sessions,
