@@ -65,7 +65,7 @@ impl Log {
         self.online().map_err(|e| self.append_failed(e))?;
         let next = self.log_end();
         // A coordinator's batch may have gaps in front; its base is then not the log end.
-        header.base_offset = header.base_offset + next.0;
+        header.base_offset += next.0;
         stamp::set_base_offset(bytes, header.base_offset);
 
         let marker = control_marker(&header, bytes);
@@ -218,8 +218,7 @@ impl Log {
             };
             Ok(waited > segment_ms(config).saturating_sub(writer.roll_jitter_ms))
         };
-        Ok(size + bytes > config.segment_bytes.max(0) as u64 && size > 0
-            || size > 0 && waited()?
+        Ok(size > 0 && (size + bytes > config.segment_bytes.max(0) as u64 || waited()?)
             || active.indexes_full(config.segment_index_bytes.max(0) as u64)?
             || !active.can_hold(last))
     }

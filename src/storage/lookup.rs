@@ -58,10 +58,7 @@ impl Log {
             let Some(found) = segment.locate(from)? else { continue };
             let whole = view.segments.get(at + 1).is_some_and(|next| next.base() <= upper);
             let limit = if min_one_batch { found.size.max(max_bytes as u64) } else { max_bytes as u64 };
-            let readable = match readable_end(segment, whole, found.position + limit, upper) {
-                Ok(end) => end,
-                Err(e) => return Err(e),
-            };
+            let readable = readable_end(segment, whole, found.position + limit, upper)?;
             let len = limit.min(readable.saturating_sub(found.position));
             if len == 0 {
                 break;

@@ -57,7 +57,9 @@ pub fn decode(bytes: &[u8]) -> io::Result<ProducerStates> {
     if crc32c::crc32c(&bytes[6..]) != i32_at(bytes, 2) as u32 {
         return Err(bad("a wrong checksum"));
     }
-    if i64::from(i32_at(bytes, 6)) != ((bytes.len() - HEAD) / ENTRY) as i64 || (bytes.len() - HEAD) % ENTRY != 0 {
+    if i64::from(i32_at(bytes, 6)) != ((bytes.len() - HEAD) / ENTRY) as i64
+        || !(bytes.len() - HEAD).is_multiple_of(ENTRY)
+    {
         return Err(bad("a wrong count"));
     }
     let mut states = ProducerStates::default();
