@@ -4,8 +4,8 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::random::SeededRandom;
 use crate::storage::disk_real::RealDisk;
-use crate::storage::log::{AppendParams, Origin};
-use crate::storage::testing::batch;
+use crate::storage::log::{AbortedTransaction, AppendParams, Origin};
+use crate::storage::testing::{Sender, batch, batch_of, marker};
 use crate::types::LeaderEpoch;
 
 struct World {
@@ -64,4 +64,27 @@ fn what_was_appended_is_there_after_a_stop_and_after_a_kill() {
     let log = manager.get(&tp).unwrap();
     assert_eq!(log.offsets().log_end, Offset(32));
     assert_eq!(log.topic_id(), ID);
+}
+
+#[test]
+fn an_aborted_transaction_is_listed_and_holds_the_last_stable_offset() {
+    let home = tempfile::tempdir().unwrap();
+    let world = World { path: home.path().join("logs"), clock: Arc::new(ManualClock::at(1000)) };
+    let manager = world.open();
+    manager.load(&topics).unwrap();
+    let log = manager.get_or_create(&TopicPartition::new("t", 0), ID, topics("t").unwrap().1).unwrap();
+    let sender = Sender { id: 7, epoch: 0, sequence: 0, transactional: true };
+    log.append_as_leader(&mut batch(2), params()).unwrap();
+    log.append_as_leader(&mut batch_of(3, 1000, 5, Some(sender)), params()).unwrap();
+    log.set_high_watermark(Offset(5));
+    assert_eq!(log.offsets().last_stable, Offset(2));
+    let marked =
+        log.append_as_leader(&mut marker(7, 0, false, 1), AppendParams { origin: Origin::Coordinator, ..params() });
+    assert_eq!(marked.unwrap().last_offset, Offset(5));
+    assert_eq!(log.offsets().last_stable, Offset(2), "the marker is not below the high watermark yet");
+    log.set_high_watermark(Offset(6));
+    assert_eq!(log.offsets().last_stable, Offset(6));
+    let read = log.read(Offset(0), Offset(6), 1 << 20, true).unwrap();
+    let aborted = log.aborted_transactions(Offset(0), &read).unwrap();
+    assert_eq!(aborted, [AbortedTransaction { producer_id: 7, first_offset: Offset(2) }]);
 }
