@@ -1,7 +1,16 @@
-//! What every handler reads: the cluster's metadata as one immutable snapshot, swapped whole.
+//! The broker as a member of its cluster: its session with the metastore, its registration, and what every handler
+//! reads: metadata as one immutable snapshot, swapped whole, and dynamic configuration.
 
 mod configs;
 mod snapshot;
 
+mod session;
+
+mod config_listener;
+mod registration;
+
+pub use config_listener::*;
 pub use configs::*;
+pub use registration::*;
+pub use session::*;
 pub use snapshot::*;
