@@ -11,12 +11,12 @@
 
 mod advertised;
 mod identity;
-mod registration;
 mod stored;
 mod timers;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -24,11 +24,14 @@ use tokio::sync::oneshot;
 use crate::api::Services;
 use crate::api::fetch_session::FetchSessions;
 use crate::clock::Clock;
-use crate::cluster::{Cluster, DynamicConfigs, Snapshot};
+use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Session, Snapshot};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
+use crate::controller::driver;
+use crate::controller::receiver::ControlReceiver;
+use crate::controller::{self, ControllerHandle, OnlyMe};
 use crate::metastore::embedded::{EmbeddedStore, OpenError};
-use crate::metastore::{self, Metastore, Sessions};
+use crate::metastore::{self, Sessions};
 use crate::net::{Listener, Server};
 use crate::random::Random;
 use crate::replication::table::{PartitionTable, Surroundings, TopicConfigs};
@@ -67,6 +70,8 @@ pub enum StartError {
     Metastore { doing: &'static str, error: metastore::Error },
     #[error(transparent)]
     Malformed(#[from] metastore::schema::Malformed),
+    #[error(transparent)]
+    Registration(#[from] RegistrationError),
     #[error("{0}")]
     Refused(String),
     #[error("cannot listen: {0}")]
@@ -99,7 +104,8 @@ pub async fn run(parts: Parts) -> Result<(), StartError> {
 struct Running {
     server: Arc<Server>,
     logs: Arc<LogManager>,
-    session: Arc<dyn Metastore>,
+    session: Arc<Session>,
+    controller: ControllerHandle,
     spawner: Arc<dyn Spawner>,
     clock: Arc<dyn Clock>,
 }
@@ -121,18 +127,20 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
             Arc::new(blocking(&spawner, move || EmbeddedStore::open(disk, &dirs, clock, for_store)).await??)
         }
     };
-    let session = sessions.open_session().await.map_err(StartError::metastore("a session was opened"))?;
+    let opened = Session::open(sessions).await.map_err(StartError::metastore("a session was opened"))?;
+    let session = Arc::new(opened);
+    let metastore = session.store();
 
-    identity::make_startup_nodes(&*session).await?;
-    let cluster_id = identity::cluster_id(&*session, &*random).await?;
-    let broker_id = identity::broker_id(&*session, &config, logs.stored_broker_id()).await?;
+    identity::make_startup_nodes(&*metastore).await?;
+    let cluster_id = identity::cluster_id(&*metastore, &*random).await?;
+    let broker_id = identity::broker_id(&*metastore, &config, logs.stored_broker_id()).await?;
     {
         let (logs, cluster_id) = (logs.clone(), cluster_id.clone());
         blocking(&spawner, move || logs.claim(broker_id, &cluster_id)).await??;
     }
     tracing::info!(broker_id = broker_id.0, cluster_id, "identity");
 
-    let stored = Arc::new(stored::read(&*session, &config.topic_defaults).await?);
+    let stored = Arc::new(stored::read(&*metastore, &config.topic_defaults).await?);
     let configs = Arc::new(DynamicConfigs::default());
     configs.update(|configs| *configs = stored.configs.clone());
     {
@@ -151,7 +159,36 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
     };
     let partitions = Arc::new(PartitionTable::new(around, logs.clone(), topic_configs(&config, &configs)));
 
-    let _broker_epoch = registration::register(&*session, broker_id, &config, &advertised, &*clock).await?;
+    drop(metastore);
+
+    let receiver = Arc::new(ControlReceiver::new(
+        partitions.clone(),
+        cluster.clone(),
+        configs.clone(),
+        session.clone(),
+        spawner.clone(),
+    ));
+    let registrar = Registrar {
+        broker: broker_id,
+        advertised,
+        rack: config.rack.clone(),
+        // A killed broker's session, and a little.
+        patience: Duration::from_millis(u64::try_from(config.zookeeper_session_timeout_ms).unwrap_or(0) + 2_000),
+    };
+    let parts = driver::Parts {
+        broker: broker_id,
+        session: session.clone(),
+        registrar,
+        receiver: receiver.clone(),
+        peers: Box::new(OnlyMe { broker: broker_id, receiver }),
+        topic_defaults: config.topic_defaults.clone(),
+        deletion_enabled: config.delete_topic_enable,
+        clock: clock.clone(),
+        random: random.clone(),
+        spawner: spawner.clone(),
+    };
+    let controller = controller::start(parts, configs.clone(), partitions.clone()).await?;
+    let admin = Admin::new(controller.clone(), session.clone(), cluster.clone(), config.clone(), random.clone());
 
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
     let services = Arc::new(Services {
@@ -160,7 +197,7 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
         cluster,
         configs,
         partitions,
-        admin: Arc::new(Admin {}),
+        admin: Arc::new(admin),
         fetch_sessions: FetchSessions::new(slots),
         clock: clock.clone(),
         random,
@@ -171,7 +208,7 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
     server.start(listeners).map_err(StartError::Listen)?;
     let started_ms = clock.monotonic_ms() - begun_ms;
     tracing::info!(listeners = addresses.join(","), "started in {started_ms} ms");
-    Ok(Running { server, logs, session, spawner, clock })
+    Ok(Running { server, logs, session, controller, spawner, clock })
 }
 
 impl Running {
@@ -179,6 +216,7 @@ impl Running {
         let begun_ms = self.clock.monotonic_ms();
         tracing::info!("stopping");
         self.server.stop().await;
+        self.controller.stop();
         let logs = self.logs;
         if let Err(error) = blocking(&self.spawner, move || logs.close()).await {
             tracing::error!(%error, "logs were not closed");

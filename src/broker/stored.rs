@@ -33,7 +33,6 @@ pub async fn read(store: &dyn Metastore, defaults: &TopicConfig) -> Result<Store
             Ok::<_, StartError>((Arc::<str>::from(topic), overrides))
         })
         .buffered(PIPELINED)
-        .try_filter(|(_, overrides)| std::future::ready(!overrides.is_empty()))
         .try_collect()
         .await?;
     stored.configs.broker_default = overrides(store, &ConfigEntity::Broker(None)).await?;

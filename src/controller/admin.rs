@@ -1,9 +1,23 @@
 //! Administrative changes as writes to the metastore: topics, partitions, configs.
 //! They are requests to the controller, which sees the znodes change and acts.
+//!
+//! Order of checks and of writes: Kafka's `ZkAdminManager` and `AdminZkClient`, verified on a live 3.9.1.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::placement::{Candidate, PlacementError, Start, place};
+use super::start::ControllerHandle;
+use super::topic_names;
+use crate::cluster::{Cluster, Session, Snapshot, ensure_path, until_known};
+use crate::config::{BrokerConfig, TopicConfig};
+use crate::metastore::schema::{
+    ConfigChange, ConfigEntity, Controller, EntityConfig, ReplicaAssignment, TopicAssignment, paths,
+};
+use crate::metastore::{CreateMode, Error, Metastore, Op};
+use crate::random::Random;
 use crate::types::{BrokerId, TopicId};
 use crate::wire::error_code::ErrorCode;
 
@@ -13,6 +27,32 @@ use crate::wire::error_code::ErrorCode;
 pub struct AdminError {
     pub code: ErrorCode,
     pub message: String,
+}
+
+impl AdminError {
+    pub fn new(code: ErrorCode, message: impl fmt::Display) -> AdminError {
+        AdminError { code, message: message.to_string() }
+    }
+}
+
+impl From<Error> for AdminError {
+    fn from(error: Error) -> AdminError {
+        tracing::error!(%error, "administrative change not written");
+        AdminError::new(ErrorCode::UnknownServerError, error)
+    }
+}
+
+impl From<PlacementError> for AdminError {
+    fn from(error: PlacementError) -> AdminError {
+        let code = match error {
+            PlacementError::Partitions => ErrorCode::InvalidPartitions,
+            PlacementError::ReplicationFactor | PlacementError::TooFewBrokers { .. } => {
+                ErrorCode::InvalidReplicationFactor
+            }
+            PlacementError::SomeRacksUnknown => ErrorCode::UnknownServerError,
+        };
+        AdminError::new(code, error)
+    }
 }
 
 /// One topic of CreateTopics. -1 counts mean the broker's default.
@@ -38,56 +78,415 @@ pub struct CreatedTopic {
 }
 
 /// Writes administrative changes. Cheap to share.
-pub struct Admin {}
+pub struct Admin {
+    controller: ControllerHandle,
+    session: Arc<Session>,
+    cluster: Arc<Cluster>,
+    config: Arc<BrokerConfig>,
+    random: Arc<dyn Random>,
+}
 
 impl Admin {
+    pub fn new(
+        controller: ControllerHandle,
+        session: Arc<Session>,
+        cluster: Arc<Cluster>,
+        config: Arc<BrokerConfig>,
+        random: Arc<dyn Random>,
+    ) -> Admin {
+        Admin { controller, session, cluster, config, random }
+    }
+
     /// Whether this broker is the active controller.
     pub fn is_controller(&self) -> bool {
-        todo!()
+        self.controller.is_active()
     }
+
+    /// `delete.topic.enable`.
+    pub fn deletion_enabled(&self) -> bool {
+        self.config.delete_topic_enable
+    }
+
+    /// The session with the metastore, for what has no procedure of its own here.
+    pub fn store(&self) -> Arc<dyn Metastore> {
+        self.session.store()
+    }
+
     /// Validates in Kafka's order, writes the znodes; does not wait for leaders (see [`Admin::wait_for_leaders`]).
-    pub async fn create_topic(&self, _topic: NewTopic, _validate_only: bool) -> Result<CreatedTopic, AdminError> {
-        todo!()
+    ///
+    /// TOPIC_ALREADY_EXISTS → null config value INVALID_CONFIG → counts and assignment both given INVALID_REQUEST →
+    /// INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR → INVALID_TOPIC_EXCEPTION (name, clash) →
+    /// INVALID_REPLICA_ASSIGNMENT → INVALID_CONFIG.
+    pub async fn create_topic(&self, topic: NewTopic, validate_only: bool) -> Result<CreatedTopic, AdminError> {
+        let snapshot = self.cluster.load();
+        if snapshot.topic(&topic.name).is_some() {
+            return Err(exists(&topic.name));
+        }
+        let nulls: Vec<&str> =
+            topic.configs.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| key.as_str()).collect();
+        if !nulls.is_empty() {
+            let message = format!("topic configs cannot be null: {}", nulls.join(","));
+            return Err(AdminError::new(ErrorCode::InvalidConfig, message));
+        }
+        let overrides: BTreeMap<String, String> =
+            topic.configs.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        let assignment = self.assign(&snapshot, topic.num_partitions, topic.replication_factor, topic.assignments)?;
+        let store = self.session.store();
+        self.validate(&*store, &topic.name, &assignment, &overrides).await?;
+        let created = CreatedTopic {
+            id: TopicId::ZERO,
+            num_partitions: i32::try_from(assignment.len()).unwrap_or(i32::MAX),
+            replication_factor: assignment
+                .values()
+                .next()
+                .map_or(0, |replicas| i16::try_from(replicas.len()).unwrap_or(i16::MAX)),
+            overrides,
+        };
+        if validate_only {
+            return Ok(created);
+        }
+        let id = self.write_topic(&*store, &topic.name, assignment, &created.overrides).await?;
+        Ok(CreatedTopic { id, ..created })
     }
-    /// Auto-creation by Metadata or FindCoordinator, from any broker, with the broker's defaults.
-    pub async fn auto_create_topic(&self, _name: &str) -> Result<(), AdminError> {
-        todo!()
+
+    /// Auto-creation by Metadata or FindCoordinator, from any broker, with the broker's defaults. A topic that exists
+    /// by now is a success.
+    pub async fn auto_create_topic(&self, name: &str) -> Result<(), AdminError> {
+        let topic =
+            NewTopic { name: name.to_owned(), num_partitions: -1, replication_factor: -1, ..NewTopic::default() };
+        match self.create_topic(topic, false).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.code == ErrorCode::TopicAlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        }
     }
-    /// Marks the topic for deletion.
-    pub async fn delete_topic(&self, _name: &str) -> Result<(), AdminError> {
-        todo!()
+
+    /// Marks the topic for deletion. A topic that is marked already is a success.
+    pub async fn delete_topic(&self, name: &str) -> Result<(), AdminError> {
+        let unknown = || AdminError::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic '{name}'"));
+        if self.cluster.load().topic(name).is_none() {
+            return Err(unknown());
+        }
+        let store = self.session.store();
+        let path = paths::topic(name);
+        if until_known(&*store, || store.exists(&path)).await?.is_none() {
+            return Err(unknown());
+        }
+        let path = paths::delete_topic(name);
+        match until_known(&*store, || store.create(&path, None, CreateMode::Persistent)).await {
+            Ok(_) | Err(Error::NodeExists(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
+
     /// `assignments`: replicas of the added partitions, in order; `None` = placed by the broker.
+    ///
+    /// Marked for deletion INVALID_TOPIC_EXCEPTION → UNKNOWN_TOPIC_OR_PARTITION → REASSIGNMENT_IN_PROGRESS →
+    /// INVALID_PARTITIONS → INVALID_REPLICA_ASSIGNMENT.
     pub async fn create_partitions(
         &self,
-        _topic: &str,
-        _count: i32,
-        _assignments: Option<Vec<Vec<BrokerId>>>,
-        _validate_only: bool,
+        topic: &str,
+        count: i32,
+        assignments: Option<Vec<Vec<BrokerId>>>,
+        validate_only: bool,
     ) -> Result<(), AdminError> {
-        todo!()
+        let store = self.session.store();
+        let marked = paths::delete_topic(topic);
+        if until_known(&*store, || store.exists(&marked)).await?.is_some() {
+            return Err(AdminError::new(ErrorCode::InvalidTopicException, "the topic is being deleted"));
+        }
+        let path = paths::topic(topic);
+        let mut assignment = match until_known(&*store, || store.get(&path)).await {
+            Ok((data, _)) => TopicAssignment::decode(&path, &data)
+                .map_err(|error| AdminError::new(ErrorCode::UnknownServerError, error))?,
+            Err(Error::NoNode(_)) => {
+                let message = format!("there is no topic '{topic}'");
+                return Err(AdminError::new(ErrorCode::UnknownTopicOrPartition, message));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let being_reassigned =
+            |replicas: &ReplicaAssignment| !replicas.adding.is_empty() || !replicas.removing.is_empty();
+        if assignment.partitions.values().any(being_reassigned) {
+            let message = format!("a reassignment of topic '{topic}' is running");
+            return Err(AdminError::new(ErrorCode::ReassignmentInProgress, message));
+        }
+        let before = i32::try_from(assignment.partitions.len()).unwrap_or(i32::MAX);
+        if count <= before {
+            let message = format!("topic '{topic}' has {before} partitions, {count} are not more");
+            return Err(AdminError::new(ErrorCode::InvalidPartitions, message));
+        }
+        let added = self.assign_added(&assignment, count, assignments)?;
+        if validate_only {
+            return Ok(());
+        }
+        assignment.partitions.extend((before..).zip(added.into_iter().map(ReplicaAssignment::from)));
+        until_known(&*store, || store.set(&path, assignment.encode(), -1)).await?;
+        Ok(())
     }
+
     /// Until every partition of `topic` below `count` has a leader in this broker's snapshot, or the topic is gone
     /// when `count` is 0. False when `timeout_ms` ran out.
-    pub async fn wait_for_leaders(&self, _topic: &str, _count: i32, _timeout_ms: i32) -> bool {
-        todo!()
+    pub async fn wait_for_leaders(&self, topic: &str, count: i32, timeout_ms: i32) -> bool {
+        let there = |snapshot: &Snapshot| match snapshot.topic(topic) {
+            None => count == 0,
+            Some(_) if count == 0 => false,
+            Some(meta) => (0..count)
+                .all(|index| meta.partitions.get(&index).is_some_and(|partition| partition.leader != BrokerId::NONE)),
+        };
+        let Ok(timeout_ms) = u64::try_from(timeout_ms) else { return false };
+        let mut changes = self.cluster.changes();
+        let wait = async {
+            while !there(&self.cluster.load()) {
+                if changes.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_millis(timeout_ms), wait).await.is_ok()
     }
+
     /// Replaces a topic's overrides (already validated) and writes the change node.
-    pub async fn set_topic_configs(
-        &self,
-        _topic: &str,
-        _overrides: BTreeMap<String, String>,
-    ) -> Result<(), AdminError> {
-        todo!()
+    pub async fn set_topic_configs(&self, topic: &str, overrides: BTreeMap<String, String>) -> Result<(), AdminError> {
+        self.change_config(&ConfigEntity::Topic(topic.to_owned()), overrides).await
     }
+
     /// `None` = the cluster-wide default entity.
     pub async fn set_broker_configs(
         &self,
-        _broker: Option<BrokerId>,
-        _overrides: BTreeMap<String, String>,
+        broker: Option<BrokerId>,
+        overrides: BTreeMap<String, String>,
     ) -> Result<(), AdminError> {
-        todo!()
+        self.change_config(&ConfigEntity::Broker(broker), overrides).await
     }
+
+    fn assign(
+        &self,
+        snapshot: &Snapshot,
+        num_partitions: i32,
+        replication_factor: i16,
+        given: BTreeMap<i32, Vec<BrokerId>>,
+    ) -> Result<BTreeMap<i32, Vec<BrokerId>>, AdminError> {
+        if !given.is_empty() {
+            if num_partitions != -1 || replication_factor != -1 {
+                let message = "a replica assignment leaves no room for partition count or replication factor";
+                return Err(AdminError::new(ErrorCode::InvalidRequest, message));
+            }
+            return Ok(given);
+        }
+        let partitions = if num_partitions == -1 { self.config.num_partitions } else { num_partitions };
+        let factor = match replication_factor {
+            -1 => self.config.default_replication_factor,
+            given => i32::from(given),
+        };
+        let candidates = candidates(snapshot);
+        let start = Start::random(&*self.random, candidates.len());
+        let placed = place(&candidates, at_least_zero(partitions), at_least_zero(factor), start)?;
+        Ok((0..).zip(placed).collect())
+    }
+
+    /// Placed as if the topic had been made with all partitions at once, beginning at the first one's leader.
+    fn assign_added(
+        &self,
+        before: &TopicAssignment,
+        count: i32,
+        given: Option<Vec<Vec<BrokerId>>>,
+    ) -> Result<Vec<Vec<BrokerId>>, AdminError> {
+        let refused = |message: String| Err(AdminError::new(ErrorCode::InvalidReplicaAssignment, message));
+        let Some(first) = before.partitions.get(&0) else {
+            return Err(AdminError::new(ErrorCode::UnknownServerError, "the topic has no partition 0"));
+        };
+        let candidates = candidates(&self.cluster.load());
+        let added = at_least_zero(count) - before.partitions.len();
+        let Some(given) = given else {
+            let at = candidates.iter().position(|broker| Some(&broker.id) >= first.replicas.first()).unwrap_or(0);
+            let start = Start { leader: at, shift: at, partition: before.partitions.len() };
+            return Ok(place(&candidates, added, first.replicas.len(), start)?);
+        };
+        let unknown: BTreeSet<BrokerId> = given
+            .iter()
+            .flatten()
+            .copied()
+            .filter(|id| candidates.iter().all(|candidate| candidate.id != *id))
+            .collect();
+        if !unknown.is_empty() {
+            return refused(format!("brokers in the assignment are not known: {}", list(&unknown)));
+        }
+        if given.len() != added {
+            return refused(format!("{added} partitions are added, replicas are given for {}", given.len()));
+        }
+        for replicas in &given {
+            if replicas.is_empty() {
+                return refused("a partition without replicas".into());
+            }
+            if has_duplicates(replicas) {
+                return refused(format!("a broker stands twice among replicas {}", list(replicas)));
+            }
+            if replicas.len() != first.replicas.len() {
+                let (want, got) = (first.replicas.len(), replicas.len());
+                return refused(format!("the topic has replication factor {want}, replicas {got} are given"));
+            }
+        }
+        Ok(given)
+    }
+
+    async fn validate(
+        &self,
+        store: &dyn Metastore,
+        name: &str,
+        assignment: &BTreeMap<i32, Vec<BrokerId>>,
+        overrides: &BTreeMap<String, String>,
+    ) -> Result<(), AdminError> {
+        let invalid_topic = |message: String| Err(AdminError::new(ErrorCode::InvalidTopicException, message));
+        if let Err(error) = topic_names::validate(name) {
+            return invalid_topic(error.to_string());
+        }
+        let marked = paths::delete_topic(name);
+        if until_known(store, || store.exists(&marked)).await?.is_some() {
+            let message = format!("topic '{name}' is being deleted");
+            return Err(AdminError::new(ErrorCode::TopicAlreadyExists, message));
+        }
+        let path = paths::topic(name);
+        if until_known(store, || store.exists(&path)).await?.is_some() {
+            return Err(exists(name));
+        }
+        if name.contains(['.', '_']) {
+            let all = until_known(store, || store.children(paths::TOPICS)).await?;
+            if let Some(other) = all.iter().find(|other| topic_names::clash(name, other)) {
+                return invalid_topic(format!("topic '{name}' would be taken for '{other}' in metric names"));
+            }
+        }
+        let bad_assignment = |message: String| Err(AdminError::new(ErrorCode::InvalidReplicaAssignment, message));
+        if assignment.values().map(Vec::len).collect::<BTreeSet<_>>().len() != 1 {
+            return bad_assignment("partitions differ in their number of replicas".into());
+        }
+        if let Some(replicas) = assignment.values().find(|replicas| has_duplicates(replicas)) {
+            return bad_assignment(format!("a broker stands twice among replicas {}", list(replicas)));
+        }
+        if !assignment.keys().copied().eq((0..).take(assignment.len())) {
+            return bad_assignment("partitions are not numbered 0, 1, 2 and so on".into());
+        }
+        if let Err(error) = TopicConfig::resolve(&self.config.topic_defaults, overrides) {
+            return Err(AdminError::new(ErrorCode::InvalidConfig, error));
+        }
+        Ok(())
+    }
+
+    /// The config node, then the topic node. No change node: who hosts the topic reads its configuration first.
+    async fn write_topic(
+        &self,
+        store: &dyn Metastore,
+        name: &str,
+        assignment: BTreeMap<i32, Vec<BrokerId>>,
+        overrides: &BTreeMap<String, String>,
+    ) -> Result<TopicId, AdminError> {
+        self.write_config(store, &ConfigEntity::Topic(name.to_owned()), overrides).await?;
+        let id = self.random.topic_id();
+        let partitions =
+            assignment.into_iter().map(|(index, replicas)| (index, ReplicaAssignment::from(replicas))).collect();
+        let data = TopicAssignment { id: Some(id), partitions }.encode();
+        let path = paths::topic(name);
+        let mut tried = false;
+        loop {
+            match store.create(&path, Some(data.clone()), CreateMode::Persistent).await {
+                Ok(_) => return Ok(id),
+                Err(Error::Unknown) => {
+                    tried = true;
+                    crate::cluster::settle(store).await;
+                }
+                Err(Error::NodeExists(_)) => {
+                    // After a lost reply it may be ours: the id is random.
+                    let ours = tried && until_known(store, || store.get(&path)).await.is_ok_and(|(is, _)| is == data);
+                    return if ours { Ok(id) } else { Err(exists(name)) };
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn change_config(
+        &self,
+        entity: &ConfigEntity,
+        overrides: BTreeMap<String, String>,
+    ) -> Result<(), AdminError> {
+        let store = self.session.store();
+        self.write_config(&*store, entity, &overrides).await?;
+        ensure_path(&*store, paths::CONFIG_CHANGES).await?;
+        // Twice, after a lost reply, does no harm: it says what to read, not what to do.
+        let change = ConfigChange(entity.clone()).encode();
+        let path = paths::new_config_change();
+        until_known(&*store, || store.create(&path, Some(change.clone()), CreateMode::PersistentSequential)).await?;
+        Ok(())
+    }
+
+    /// Sets the config node, or creates it, while the controller is a ZooKeeper-mode one; the last writer wins.
+    async fn write_config(
+        &self,
+        store: &dyn Metastore,
+        entity: &ConfigEntity,
+        overrides: &BTreeMap<String, String>,
+    ) -> Result<(), AdminError> {
+        let path = entity.path();
+        let data = EntityConfig(overrides.clone()).encode();
+        loop {
+            let (holder, stat) = match until_known(store, || store.get(paths::CONTROLLER)).await {
+                Ok((holder, stat)) => (Controller::decode(paths::CONTROLLER, &holder), stat),
+                Err(Error::NoNode(_)) => {
+                    return Err(AdminError::new(ErrorCode::StaleControllerEpoch, "there is no controller now"));
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if holder.is_ok_and(|holder| holder.kraft_controller_epoch > 0) {
+                let message = "a KRaft controller has taken the cluster over";
+                return Err(AdminError::new(ErrorCode::StaleControllerEpoch, message));
+            }
+            let check = Op::Check { path: paths::CONTROLLER.into(), version: stat.version };
+            let set = Op::Set { path: path.clone(), data: data.clone(), version: -1 };
+            match store.multi(vec![check, set]).await.map_err(|failed| (failed.index, failed.error)) {
+                Ok(_) => return Ok(()),
+                Err((1, Error::NoNode(_))) => {}
+                Err((_, Error::Unknown)) => {
+                    crate::cluster::settle(store).await;
+                    continue;
+                }
+                // The controller changed: look again.
+                Err((0, Error::NoNode(_) | Error::BadVersion(_))) => continue,
+                Err((_, error)) => return Err(error.into()),
+            }
+            match until_known(store, || store.create(&path, Some(data.clone()), CreateMode::Persistent)).await {
+                Ok(_) => return Ok(()),
+                Err(Error::NodeExists(_)) => {}
+                Err(Error::NoNode(_)) => {
+                    let parent = path.rsplit_once('/').map_or("/config", |(parent, _)| parent);
+                    ensure_path(store, parent).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn exists(name: &str) -> AdminError {
+    AdminError::new(ErrorCode::TopicAlreadyExists, format!("topic '{name}' exists"))
+}
+
+/// Live brokers, by id.
+fn candidates(snapshot: &Snapshot) -> Vec<Candidate> {
+    let candidate =
+        |broker: &crate::cluster::Broker| Candidate { id: broker.id, rack: broker.rack.as_deref().map(str::to_owned) };
+    snapshot.brokers.values().map(candidate).collect()
+}
+
+fn at_least_zero(count: i32) -> usize {
+    usize::try_from(count).unwrap_or(0)
+}
+
+fn has_duplicates(replicas: &[BrokerId]) -> bool {
+    replicas.iter().collect::<BTreeSet<_>>().len() != replicas.len()
+}
+
+fn list<'a>(ids: impl IntoIterator<Item = &'a BrokerId>) -> String {
+    ids.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Shared by the handlers.

@@ -1,4 +1,39 @@
-//! The controller: `decide(state, now, event) -> effects`, and the driver that carries effects out through the
+//! The controller: `decide(state, event) -> effects`, and the driver that carries effects out through the
 //! metastore. Also what every broker writes to the metastore on behalf of a request ([`admin`]).
+//!
+//! # Start order
+//!
+//! There is one way, with one broker or many. Before: session, the nodes every broker makes, identity, all overrides and
+//! topic ids read, logs loaded, listeners bound (their ports may be advertised). Then
+//!
+//! 1. [`receiver::ControlReceiver`]: the broker's end of the control channel, over partition table and metadata;
+//! 2. [`start`]: registers, which gives the broker epoch, and runs the driver and the configuration listener on the
+//!    control thread. Leadership arrives through the control channel, also on the controller's own broker;
+//! 3. [`admin::Admin`], for the handlers.
+//!
+//! Stop: requests first, then [`ControllerHandle::stop`], then the logs; dropping the session frees `/controller` and
+//! the registration.
+
+pub mod topic_names;
+
+pub mod message;
+pub mod placement;
+
+pub mod election;
+pub mod state;
+pub mod status;
+
+mod batch;
+pub mod decide;
+
+pub mod channel;
+pub mod receiver;
+
+pub mod driver;
+pub mod fence;
+
+pub mod start;
 
 pub mod admin;
+
+pub use start::{ControllerHandle, OnlyMe, start};

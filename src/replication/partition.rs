@@ -443,7 +443,7 @@ impl Partition {
 
     fn online_log(&self) -> Result<&Arc<Log>, ErrorCode> {
         match &self.log {
-            Some(log) if !self.offline.load(Ordering::Acquire) => Ok(log),
+            Some(log) if log.is_online() && !self.offline.load(Ordering::Acquire) => Ok(log),
             _ => Err(ErrorCode::KafkaStorageError),
         }
     }

@@ -120,6 +120,15 @@ impl PartitionTable {
         }
     }
 
+    /// A broker-wide default changed: every live log takes its topic's configuration anew.
+    pub fn all_topic_configs_changed(&self) {
+        let topics: Vec<Arc<str>> =
+            self.shards.iter().flat_map(|shard| shard.read().keys().cloned().collect::<Vec<_>>()).collect();
+        for topic in topics {
+            self.topic_config_changed(&topic);
+        }
+    }
+
     /// Applies one controller message; one answer per partition, in order. Creates logs: blocks on the disk.
     pub fn apply_leader_and_isr(&self, changes: &[LeaderAndIsr]) -> Vec<ErrorCode> {
         let _one_at_a_time = self.changing.lock();

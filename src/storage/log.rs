@@ -333,6 +333,11 @@ impl Log {
         self.writer.lock().producers.expire(now_ms, expiration_ms);
     }
 
+    /// Whether its log directory still serves.
+    pub fn is_online(&self) -> bool {
+        self.log_dir.is_online()
+    }
+
     /// Error when the directory is offline or the log is closed.
     pub(super) fn online(&self) -> io::Result<()> {
         if let Some(error) = self.log_dir.failure() {

@@ -1,0 +1,78 @@
+//! The controller's way to one broker: a queue, one request in flight, order kept, answers back to the controller.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use super::message::{ControlAnswer, ControlBody, ControlRequest};
+use super::receiver::ControlReceiver;
+use crate::cluster::Broker;
+use crate::spawn::Spawner;
+use crate::types::BrokerId;
+
+/// Delivers control requests to one broker.
+#[async_trait]
+pub trait Peer: Send + Sync {
+    /// Returns with the broker's answer, however long that takes: a request is repeated until the broker's
+    /// registration is gone, when the channel is dropped.
+    async fn control(&self, request: ControlRequest) -> ControlAnswer;
+}
+
+/// The controller's own broker.
+#[async_trait]
+impl Peer for ControlReceiver {
+    async fn control(&self, request: ControlRequest) -> ControlAnswer {
+        self.receive(request).await
+    }
+}
+
+/// How brokers are reached. `None` for a broker without an endpoint this one can speak to.
+pub trait Peers: Send + Sync {
+    fn peer(&self, broker: &Broker) -> Option<Arc<dyn Peer>>;
+}
+
+/// What came back from a broker.
+#[derive(Debug)]
+pub struct Answered {
+    /// Controller epoch of the term that asked.
+    pub epoch: i32,
+    pub from: BrokerId,
+    pub request: ControlBody,
+    pub answer: ControlAnswer,
+}
+
+/// One broker's queue. Dropping it drops what was not sent.
+pub struct Channel {
+    /// Of the registration it was opened for.
+    pub broker_epoch: i64,
+    /// Without a bound: the controller must never wait for a broker, and what is queued goes with the registration.
+    queue: mpsc::UnboundedSender<ControlRequest>,
+}
+
+impl Channel {
+    pub fn open(
+        broker: &Broker,
+        peer: Arc<dyn Peer>,
+        answers: mpsc::UnboundedSender<Answered>,
+        spawner: &dyn Spawner,
+    ) -> Channel {
+        let (queue, mut requests) = mpsc::unbounded_channel::<ControlRequest>();
+        let from = broker.id;
+        spawner.control(Box::pin(async move {
+            while let Some(request) = requests.recv().await {
+                let (epoch, body) = (request.controller_epoch, request.body.clone());
+                let answer = peer.control(request).await;
+                if answers.send(Answered { epoch, from, request: body, answer }).is_err() {
+                    return;
+                }
+            }
+        }));
+        Channel { broker_epoch: broker.epoch, queue }
+    }
+
+    pub fn send(&self, request: ControlRequest) {
+        // Its task ends only with the process or the controller.
+        let _ = self.queue.send(request);
+    }
+}

@@ -1,0 +1,148 @@
+//! Brokers come, go, return under a new epoch, and answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Effect, Event, deletion, partitions};
+use crate::cluster::Broker;
+use crate::controller::message::{ControlAnswer, ControlBody};
+use crate::controller::state::State;
+use crate::controller::status::ReplicaStatus;
+use crate::types::{BrokerId, TopicPartition};
+use crate::wire::error_code::ErrorCode;
+
+/// Compares ids and epochs: the same id under a larger epoch died and came back.
+pub(super) fn changed(state: &mut State, live: Vec<Broker>) -> Vec<Effect> {
+    let live: BTreeMap<BrokerId, Broker> = live.into_iter().map(|broker| (broker.id, broker)).collect();
+    let newer = |now: &Broker, known: &Broker| now.epoch > known.epoch;
+    let dead: Vec<BrokerId> = state
+        .live
+        .iter()
+        .filter(|(id, known)| live.get(id).is_none_or(|now| newer(now, known)))
+        .map(|(id, _)| *id)
+        .collect();
+    let started: Vec<Broker> =
+        live.into_values().filter(|now| state.live.get(&now.id).is_none_or(|known| newer(now, known))).collect();
+    let mut effects = Vec::new();
+    if !dead.is_empty() {
+        effects.extend(failed(state, &dead));
+    }
+    if !started.is_empty() {
+        // Only when all that follows from the deaths is done: it must not find the returned ones alive.
+        effects.push(Effect::Decide(Event::BrokersStarted(started)));
+    }
+    effects
+}
+
+fn failed(state: &mut State, dead: &[BrokerId]) -> Vec<Effect> {
+    let gone: Vec<(BrokerId, TopicPartition)> =
+        dead.iter().flat_map(|id| state.partitions_on(*id).into_iter().map(|tp| (*id, tp))).collect();
+    for id in dead {
+        state.live.remove(id);
+        state.offline_replicas.retain(|(of, _)| of != id);
+    }
+    // Everybody learns who is left, also when no partition was there.
+    state.tell_metadata([]);
+    partitions::replicas_offline(state, &gone)
+}
+
+/// Old brokers learn of the new ones; everyone gets all partitions; the new ones' replicas come online.
+pub(super) fn started(state: &mut State, brokers: Vec<Broker>) -> Vec<Effect> {
+    let old: Vec<BrokerId> = state.live.keys().copied().collect();
+    let new: Vec<BrokerId> = brokers.iter().map(|broker| broker.id).collect();
+    for broker in brokers {
+        state.live.insert(broker.id, broker);
+    }
+    let mut effects = Vec::new();
+    for id in old {
+        effects.extend(state.metadata_for(id, &[]));
+    }
+    state.tell_metadata(state.all_partitions());
+    effects.extend(state.send_batch());
+    let back: Vec<(BrokerId, TopicPartition)> =
+        new.iter().flat_map(|id| state.partitions_on(*id).into_iter().map(|tp| (*id, tp))).collect();
+    replicas_online(state, &back);
+    effects.extend(state.send_batch());
+    deletion::replicas_back(state, &back);
+    effects.push(Effect::Decide(Event::ElectOffline));
+    effects.push(Effect::Decide(Event::ResumeDeletions));
+    effects
+}
+
+/// Replicas are Online and are told the leadership as it stands.
+pub(super) fn replicas_online(state: &mut State, back: &[(BrokerId, TopicPartition)]) {
+    for (id, tp) in back {
+        let being_deleted = state.is_being_deleted(&tp.topic);
+        let online = state
+            .partition_mut(tp)
+            .and_then(|partition| partition.replicas.get_mut(id))
+            .is_some_and(|replica| !being_deleted && replica.change(ReplicaStatus::Online));
+        if online {
+            state.tell_leadership(tp, &[*id], false);
+        }
+    }
+}
+
+/// Its registration was rewritten: everybody learns it.
+pub(super) fn updated(state: &mut State, broker: Broker) -> Vec<Effect> {
+    match state.live.get_mut(&broker.id) {
+        Some(known) if known.epoch == broker.epoch && *known != broker => *known = broker,
+        // A new epoch is a death and a return: the child event's business.
+        _ => return Vec::new(),
+    }
+    state.tell_metadata([]);
+    state.send_batch()
+}
+
+/// Asks the brokers which of their replicas are still there: those in a failed directory answer KAFKA_STORAGE_ERROR.
+pub(super) fn log_dirs_failed(state: &mut State, brokers: &BTreeSet<BrokerId>) -> Vec<Effect> {
+    for id in brokers {
+        for tp in state.partitions_on(*id) {
+            state.tell_leadership(&tp, &[*id], false);
+        }
+    }
+    state.send_batch()
+}
+
+/// What a broker answered matters for failed directories and for deletions; other errors are only noted.
+pub(super) fn answered(
+    state: &mut State,
+    from: BrokerId,
+    request: &ControlBody,
+    answer: &ControlAnswer,
+) -> Vec<Effect> {
+    if answer.error.is_error() {
+        tracing::warn!(broker = %from, error = %answer.error, "control request refused");
+    }
+    match request {
+        ControlBody::UpdateMetadata(_) => Vec::new(),
+        ControlBody::LeaderAndIsr(_) => leader_and_isr_answered(state, from, answer),
+        ControlBody::StopReplica(asked) if asked.iter().any(|one| one.delete) => {
+            deletion::answered(state, from, &answer.partitions)
+        }
+        ControlBody::StopReplica(_) => Vec::new(),
+    }
+}
+
+fn leader_and_isr_answered(state: &mut State, from: BrokerId, answer: &ControlAnswer) -> Vec<Effect> {
+    let mut newly_offline = Vec::new();
+    for (tp, error) in &answer.partitions {
+        let replica = (from, tp.clone());
+        match error {
+            ErrorCode::KafkaStorageError => {
+                if state.live.contains_key(&from) && state.offline_replicas.insert(replica.clone()) {
+                    newly_offline.push(replica);
+                }
+            }
+            ErrorCode::None => {
+                state.offline_replicas.remove(&replica);
+            }
+            // Already known there: normal after a failover and in second batches.
+            ErrorCode::StaleControllerEpoch => {}
+            error => tracing::warn!(broker = %from, partition = %tp, %error, "leadership not taken over"),
+        }
+    }
+    match newly_offline.is_empty() {
+        true => Vec::new(),
+        false => partitions::replicas_offline(state, &newly_offline),
+    }
+}

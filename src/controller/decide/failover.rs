@@ -1,0 +1,73 @@
+//! The first steps of a term, in the order of Kafka's `onControllerFailover`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Context, Effect, Event, brokers, deletion, partitions};
+use crate::controller::state::{Partition, State, Topic};
+use crate::controller::status::{PartitionStatus, ReplicaStatus};
+use crate::types::{BrokerId, TopicPartition};
+
+pub(super) fn became_controller(state: &mut State, context: Context) -> Vec<Effect> {
+    let delete_requests = context.delete_requests.clone();
+    load(state, context);
+    let mut effects = Vec::new();
+
+    // Live brokers first, without partitions: what follows names brokers that must be known.
+    state.tell_metadata([]);
+    effects.extend(state.send_batch());
+
+    let mut online = Vec::new();
+    let mut offline = Vec::new();
+    for tp in state.all_partitions() {
+        let Some(partition) = state.partition(&tp) else { continue };
+        for id in partition.assignment.replicas.clone() {
+            match state.is_online(id, &tp) {
+                true => online.push((id, tp.clone())),
+                false => offline.push((id, tp.clone())),
+            }
+        }
+    }
+    // Everybody learns the leaderships as they stand; brokers that know them already answer so.
+    brokers::replicas_online(state, &online);
+    effects.extend(state.send_batch());
+    let offline: Vec<(BrokerId, TopicPartition)> =
+        offline.into_iter().filter(|(_, tp)| !state.is_being_deleted(&tp.topic)).collect();
+    if !offline.is_empty() {
+        effects.extend(partitions::take_offline(state, &offline));
+    }
+    effects.push(Effect::Decide(Event::ElectOffline));
+    effects.push(Effect::Decide(Event::DeleteRequestsChanged(delete_requests)));
+    effects
+}
+
+fn load(state: &mut State, context: Context) {
+    state.live = context.brokers.into_iter().map(|broker| (broker.id, broker)).collect();
+    for loaded in context.topics {
+        let mut partitions: BTreeMap<i32, Partition> = loaded
+            .assignment
+            .partitions
+            .into_iter()
+            .map(|(index, assignment)| (index, Partition::new(assignment)))
+            .collect();
+        for (index, leadership) in loaded.leadership {
+            let Some(partition) = partitions.get_mut(&index) else { continue };
+            let leader_is_live = state.live.contains_key(&leadership.state.leader);
+            partition.status = if leader_is_live { PartitionStatus::Online } else { PartitionStatus::Offline };
+            partition.leadership = Some(leadership);
+        }
+        for partition in partitions.values_mut() {
+            for (id, replica) in &mut partition.replicas {
+                let live = state.live.contains_key(id);
+                *replica = if live { ReplicaStatus::Online } else { ReplicaStatus::DeletionIneligible };
+            }
+        }
+        state.topics.insert(Arc::clone(&loaded.name), Topic { id: loaded.id, partitions });
+    }
+    for name in context.delete_requests {
+        let name: Arc<str> = Arc::from(name);
+        if state.topics.contains_key(&name) && state.deletion_enabled {
+            deletion::mark(state, &name);
+        }
+    }
+}

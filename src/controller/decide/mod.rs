@@ -1,0 +1,175 @@
+//! The controller's core: `decide(state, event) -> effects`.
+//!
+//! It knows no metastore and no sockets. The driver carries effects out strictly in order; an effect that has an
+//! answer is answered with an event, whose own effects come before the rest. One event with all that follows from it is
+//! thus finished before the next is looked at: the same order of znodes and messages as Kafka's single controller
+//! thread. What an answer needs in order to go on travels with the effect and comes back in the event ([`AfterRead`]),
+//! so that no half-done work lies in the state.
+//!
+//! Rules: Kafka's `KafkaController`, `PartitionStateMachine`, `ReplicaStateMachine`, `TopicDeletionManager`; seen in the
+//! transaction log of a live 3.9.1 cluster.
+
+mod brokers;
+mod deletion;
+mod failover;
+mod partitions;
+mod topics;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::message::{ControlAnswer, ControlBody, ControlRequest};
+use super::state::{Leadership, State};
+use crate::cluster::Broker;
+use crate::metastore::schema::{PartitionState, TopicAssignment};
+use crate::types::{BrokerId, TopicId, TopicPartition};
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Elected, and everything is loaded.
+    BecameController(Box<Context>),
+    /// The live brokers are now these.
+    BrokersChanged(Vec<Broker>),
+    /// A live broker changed its registration (endpoints, features).
+    BrokerChanged(Broker),
+    /// The topics are now `present`; `new` are those not known before.
+    TopicsChanged { present: BTreeSet<String>, new: Vec<LoadedTopic> },
+    /// A topic's node was written.
+    TopicChanged { name: Arc<str>, assignment: TopicAssignment },
+    /// The topics marked for deletion.
+    DeleteRequestsChanged(BTreeSet<String>),
+    /// A broker announced that log directories of its failed.
+    LogDirsFailed(BTreeSet<BrokerId>),
+
+    /// Answers [`Effect::CreateStates`].
+    StatesCreated(Vec<(TopicPartition, Written)>),
+    /// Answers [`Effect::ReadStates`]. `None` for a node that is missing or cannot be read.
+    StatesRead { states: Vec<(TopicPartition, Option<Leadership>)>, then: AfterRead },
+    /// Answers [`Effect::ReadUnclean`] with the topics that allow unclean election.
+    UncleanRead { states: Vec<(TopicPartition, Leadership)>, allowed: BTreeSet<Arc<str>> },
+    /// Answers [`Effect::WriteStates`].
+    StatesWritten { written: Vec<(TopicPartition, PartitionState, Written)>, then: AfterRead },
+    /// Answers [`Effect::DeleteTopic`].
+    TopicDeleted { name: Arc<str>, deleted: bool },
+    /// A broker answered `request`.
+    Answered { from: BrokerId, request: ControlBody, answer: ControlAnswer },
+
+    /// These brokers are live from now on (only from [`Effect::Decide`]).
+    BrokersStarted(Vec<Broker>),
+    /// What was collected is to be sent (only from [`Effect::Decide`]).
+    SendBatch,
+    /// Replicas of these topics are Offline: delete them (only from [`Effect::Decide`]).
+    DeleteReplicas(BTreeSet<Arc<str>>),
+    /// New replicas of these partitions are told; they are Online now (only from [`Effect::Decide`]).
+    ReplicasOnline(Vec<TopicPartition>),
+    /// Look at New and Offline partitions again (only from [`Effect::Decide`]).
+    ElectOffline,
+    /// Look at pending deletions again (only from [`Effect::Decide`]).
+    ResumeDeletions,
+}
+
+/// What the metastore holds at the start of a term.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    pub brokers: Vec<Broker>,
+    pub topics: Vec<LoadedTopic>,
+    pub delete_requests: BTreeSet<String>,
+}
+
+/// A topic as read, with an id in any case and the leadership of those partitions that have a state node.
+#[derive(Clone, Debug)]
+pub struct LoadedTopic {
+    pub name: Arc<str>,
+    pub id: TopicId,
+    pub assignment: TopicAssignment,
+    pub leadership: Vec<(i32, Leadership)>,
+}
+
+/// How a conditional write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// With the node's version now.
+    Done { version: i32 },
+    /// Another version is there: read again, then decide again.
+    Conflict,
+    /// It exists, is gone, or failed otherwise.
+    Failed,
+}
+
+/// What partition states are read and written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterRead {
+    /// The partition has no live leader: elect one.
+    ElectOffline,
+    /// This replica went offline: take it out of the ISR.
+    RemoveFromIsr(BrokerId),
+}
+
+/// What is to be done. All writes are fenced with the controller epoch; when the fence fails the term is over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Queues a message on the broker's channel.
+    Send {
+        to: BrokerId,
+        request: ControlRequest,
+    },
+    /// Creates `partitions`, each `<p>` and each `<p>/state`.
+    CreateStates(Vec<(TopicPartition, PartitionState)>),
+    ReadStates {
+        partitions: Vec<TopicPartition>,
+        then: AfterRead,
+    },
+    /// Which of these partitions' topics set (or inherit) `unclean.leader.election.enable`.
+    ReadUnclean(Vec<(TopicPartition, Leadership)>),
+    /// Sets each state where its node still has the given version.
+    WriteStates {
+        writes: Vec<(TopicPartition, PartitionState, i32)>,
+        then: AfterRead,
+    },
+    /// Sets the topic's node.
+    WriteTopic {
+        name: Arc<str>,
+        assignment: TopicAssignment,
+    },
+    /// Deletes a topic's nodes, its config node and its delete request.
+    DeleteTopic(Arc<str>),
+    RemoveDeleteRequests(Vec<String>),
+    /// Feeds the event back after everything before it.
+    Decide(Event),
+}
+
+impl PartialEq for Event {
+    /// Events inside effects are compared by what they print: tests only.
+    fn eq(&self, other: &Event) -> bool {
+        format!("{self:?}") == format!("{other:?}")
+    }
+}
+
+/// The one transition function.
+pub fn decide(state: &mut State, event: Event) -> Vec<Effect> {
+    match event {
+        Event::BecameController(context) => failover::became_controller(state, *context),
+        Event::BrokersChanged(live) => brokers::changed(state, live),
+        Event::BrokerChanged(broker) => brokers::updated(state, broker),
+        Event::TopicsChanged { present, new } => topics::changed(state, &present, new),
+        Event::TopicChanged { name, assignment } => topics::topic_changed(state, &name, assignment),
+        Event::DeleteRequestsChanged(topics) => deletion::requested(state, topics),
+        Event::LogDirsFailed(brokers) => brokers::log_dirs_failed(state, &brokers),
+        Event::StatesCreated(created) => partitions::created(state, created),
+        Event::StatesRead { states, then } => partitions::states_read(state, states, then),
+        Event::UncleanRead { states, allowed } => partitions::elect_unclean(state, states, &allowed),
+        Event::StatesWritten { written, then } => partitions::states_written(state, written, then),
+        Event::TopicDeleted { name, deleted } => deletion::deleted(state, &name, deleted),
+        Event::Answered { from, request, answer } => brokers::answered(state, from, &request, &answer),
+        Event::BrokersStarted(brokers) => brokers::started(state, brokers),
+        Event::SendBatch => state.send_batch(),
+        Event::DeleteReplicas(topics) => deletion::delete_replicas(state, &topics),
+        Event::ReplicasOnline(partitions) => partitions::replicas_online(state, &partitions),
+        Event::ElectOffline => partitions::elect_offline(state),
+        Event::ResumeDeletions => deletion::resume(state),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! Partitions come online (created or elected) and replicas go offline.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{AfterRead, Effect, Event, Written, deletion};
+use crate::controller::election::{Strategy, elect, remove_from_isr};
+use crate::controller::state::{Leadership, State};
+use crate::controller::status::{PartitionStatus, ReplicaStatus};
+use crate::metastore::schema::PartitionState;
+use crate::types::{BrokerId, LeaderEpoch, TopicPartition};
+
+/// Creates the state nodes of New partitions and elects leaders for Offline ones.
+pub(super) fn bring_online(state: &mut State, partitions: &[TopicPartition]) -> Vec<Effect> {
+    let mut create = Vec::new();
+    let mut elections = Vec::new();
+    for tp in partitions {
+        match state.partition(tp).map(|partition| partition.status) {
+            Some(PartitionStatus::New) => create.extend(first_state(state, tp).map(|first| (tp.clone(), first))),
+            Some(PartitionStatus::Offline) => elections.push(tp.clone()),
+            Some(PartitionStatus::Online) | None => {}
+        }
+    }
+    let mut effects = Vec::new();
+    if !create.is_empty() {
+        effects.push(Effect::CreateStates(create));
+    }
+    if !elections.is_empty() {
+        effects.push(Effect::ReadStates { partitions: elections, then: AfterRead::ElectOffline });
+    }
+    if !effects.is_empty() {
+        effects.push(Effect::Decide(Event::SendBatch));
+    }
+    effects
+}
+
+/// All live replicas are in sync, the first of them leads. `None` without a live replica: the partition stays New.
+fn first_state(state: &State, tp: &TopicPartition) -> Option<PartitionState> {
+    let replicas = &state.partition(tp)?.assignment.replicas;
+    let isr: Vec<BrokerId> = replicas.iter().copied().filter(|id| state.is_online(*id, tp)).collect();
+    let Some(leader) = isr.first().copied() else {
+        tracing::warn!(partition = %tp, ?replicas, "no replica is live: the partition has no leader yet");
+        return None;
+    };
+    Some(PartitionState { leader, leader_epoch: LeaderEpoch(0), controller_epoch: state.epoch, isr, recovering: false })
+}
+
+pub(super) fn created(state: &mut State, created: Vec<(TopicPartition, Written)>) -> Vec<Effect> {
+    for (tp, outcome) in created {
+        let Written::Done { version } = outcome else {
+            tracing::error!(partition = %tp, "state node not created");
+            continue;
+        };
+        // The driver wrote what `first_state` said, and nothing was decided in between.
+        let Some(first) = first_state(state, &tp) else { continue };
+        let told = first.isr.clone();
+        if let Some(partition) = state.partition_mut(&tp) {
+            partition.leadership = Some(Leadership { state: first, partition_epoch: version });
+            partition.status = PartitionStatus::Online;
+        }
+        state.tell_leadership(&tp, &told, true);
+    }
+    Vec::new()
+}
+
+/// New replicas whose partitions were told to them are Online.
+pub(super) fn replicas_online(state: &mut State, partitions: &[TopicPartition]) -> Vec<Effect> {
+    for tp in partitions {
+        let online: Vec<BrokerId> = match state.partition(tp) {
+            Some(partition) => partition.assignment.replicas.clone(),
+            None => continue,
+        };
+        if let Some(partition) = state.partition_mut(tp) {
+            for id in online {
+                if let Some(replica) = partition.replicas.get_mut(&id) {
+                    replica.change(ReplicaStatus::Online);
+                }
+            }
+        }
+    }
+    Vec::new()
+}
+
+/// Tries New and Offline partitions, except those of topics being deleted.
+pub(super) fn elect_offline(state: &mut State) -> Vec<Effect> {
+    let waiting: Vec<TopicPartition> = state
+        .all_partitions()
+        .into_iter()
+        .filter(|tp| !state.is_being_deleted(&tp.topic))
+        .filter(|tp| state.partition(tp).is_some_and(|partition| partition.status != PartitionStatus::Online))
+        .collect();
+    bring_online(state, &waiting)
+}
+
+/// Replicas are gone or their directories failed: partitions they led get new leaders, then every ISR loses them.
+pub(super) fn replicas_offline(state: &mut State, gone: &[(BrokerId, TopicPartition)]) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let leaderless: Vec<TopicPartition> = gone
+        .iter()
+        .filter(|(id, tp)| {
+            let leadership = state.partition(tp).and_then(|partition| partition.leadership.as_ref());
+            leadership.is_some_and(|leadership| leadership.state.leader == *id) && !state.is_being_deleted(&tp.topic)
+        })
+        .map(|(_, tp)| tp.clone())
+        .collect();
+    for tp in &leaderless {
+        if let Some(partition) = state.partition_mut(tp) {
+            partition.status = PartitionStatus::Offline;
+        }
+    }
+    effects.extend(bring_online(state, &leaderless));
+    let (deleting, serving): (Vec<_>, Vec<_>) =
+        gone.iter().cloned().partition(|(_, tp)| state.is_being_deleted(&tp.topic));
+    deletion::replicas_failed(state, &deleting);
+    effects.extend(take_offline(state, &serving));
+    effects
+}
+
+/// Replicas become Offline: told to stop, out of every ISR, replica by replica; the messages go out at the end.
+pub(super) fn take_offline(state: &mut State, gone: &[(BrokerId, TopicPartition)]) -> Vec<Effect> {
+    let brokers: BTreeSet<BrokerId> = gone.iter().map(|(id, _)| *id).collect();
+    let mut effects = Vec::new();
+    for id in brokers {
+        let mut with_leadership = Vec::new();
+        for (_, tp) in gone.iter().filter(|(of, _)| *of == id) {
+            let changed = state
+                .partition_mut(tp)
+                .and_then(|partition| partition.replicas.get_mut(&id))
+                .is_some_and(|replica| replica.change(ReplicaStatus::Offline));
+            if !changed {
+                continue;
+            }
+            state.tell_stop(tp, id, false);
+            if state.partition(tp).is_some_and(|partition| partition.leadership.is_some()) {
+                with_leadership.push(tp.clone());
+            }
+        }
+        if !with_leadership.is_empty() {
+            effects.push(Effect::ReadStates { partitions: with_leadership, then: AfterRead::RemoveFromIsr(id) });
+        }
+    }
+    effects.push(Effect::Decide(Event::SendBatch));
+    effects
+}
+
+pub(super) fn states_read(
+    state: &mut State,
+    states: Vec<(TopicPartition, Option<Leadership>)>,
+    then: AfterRead,
+) -> Vec<Effect> {
+    let mut known = Vec::new();
+    for (tp, read) in states {
+        let Some(read) = read else {
+            tracing::error!(partition = %tp, "state node is missing or unreadable");
+            continue;
+        };
+        if read.state.controller_epoch > state.epoch {
+            tracing::error!(
+                partition = %tp,
+                stored = read.state.controller_epoch,
+                own = state.epoch,
+                "a later controller has decided: left alone"
+            );
+            continue;
+        }
+        known.push((tp, read));
+    }
+    match then {
+        AfterRead::ElectOffline => elect_clean(state, known),
+        AfterRead::RemoveFromIsr(replica) => remove_replica(state, replica, known),
+    }
+}
+
+/// Elects where a member of the ISR is live; asks about unclean election for the rest.
+fn elect_clean(state: &State, known: Vec<(TopicPartition, Leadership)>) -> Vec<Effect> {
+    let mut writes = Vec::new();
+    let mut ask = Vec::new();
+    for (tp, read) in known {
+        match elected(state, &tp, &read, false) {
+            Some(next) => writes.push((tp, next, read.partition_epoch)),
+            None => ask.push((tp, read)),
+        }
+    }
+    let mut effects = write_states(writes, AfterRead::ElectOffline);
+    if !ask.is_empty() {
+        effects.push(Effect::ReadUnclean(ask));
+    }
+    effects
+}
+
+pub(super) fn elect_unclean(
+    state: &mut State,
+    states: Vec<(TopicPartition, Leadership)>,
+    allowed: &BTreeSet<Arc<str>>,
+) -> Vec<Effect> {
+    let mut writes = Vec::new();
+    for (tp, read) in states {
+        match elected(state, &tp, &read, allowed.contains(&tp.topic)) {
+            Some(next) => writes.push((tp, next, read.partition_epoch)),
+            None => {
+                tracing::warn!(partition = %tp, isr = ?read.state.isr, "no replica in sync is live: no leader");
+                if let Some(partition) = state.partition_mut(&tp) {
+                    partition.leadership = Some(read);
+                }
+            }
+        }
+    }
+    write_states(writes, AfterRead::ElectOffline)
+}
+
+fn elected(state: &State, tp: &TopicPartition, read: &Leadership, unclean: bool) -> Option<PartitionState> {
+    let replicas = &state.partition(tp)?.assignment.replicas;
+    let live = |id| state.is_online(id, tp);
+    elect(Strategy::Offline { unclean }, replicas, &read.state, live, state.epoch)
+}
+
+fn remove_replica(state: &mut State, replica: BrokerId, known: Vec<(TopicPartition, Leadership)>) -> Vec<Effect> {
+    let mut writes = Vec::new();
+    for (tp, read) in known {
+        match remove_from_isr(replica, &read.state, state.epoch) {
+            Some(next) => writes.push((tp, next, read.partition_epoch)),
+            None => {
+                if let Some(partition) = state.partition_mut(&tp) {
+                    partition.leadership = Some(read);
+                }
+                tell_without(state, &tp, replica);
+            }
+        }
+    }
+    write_states(writes, AfterRead::RemoveFromIsr(replica))
+}
+
+pub(super) fn states_written(
+    state: &mut State,
+    written: Vec<(TopicPartition, PartitionState, Written)>,
+    then: AfterRead,
+) -> Vec<Effect> {
+    let mut again = Vec::new();
+    for (tp, next, outcome) in written {
+        match outcome {
+            Written::Done { version } => {
+                if let Some(partition) = state.partition_mut(&tp) {
+                    partition.leadership = Some(Leadership { state: next, partition_epoch: version });
+                }
+                match then {
+                    AfterRead::ElectOffline => {
+                        if let Some(partition) = state.partition_mut(&tp) {
+                            partition.status = PartitionStatus::Online;
+                        }
+                        tell_live(state, &tp);
+                    }
+                    AfterRead::RemoveFromIsr(replica) => {
+                        let has_leader = state
+                            .partition(&tp)
+                            .and_then(|partition| partition.leadership.as_ref())
+                            .is_some_and(|leadership| leadership.state.leader != BrokerId::NONE);
+                        if let (false, Some(partition)) = (has_leader, state.partition_mut(&tp)) {
+                            partition.status = PartitionStatus::Offline;
+                        }
+                        tell_without(state, &tp, replica);
+                    }
+                }
+            }
+            Written::Conflict => again.push(tp),
+            Written::Failed => tracing::error!(partition = %tp, "state node not written"),
+        }
+    }
+    match again.is_empty() {
+        true => Vec::new(),
+        false => vec![Effect::ReadStates { partitions: again, then }],
+    }
+}
+
+/// LeaderAndIsr to every live replica.
+fn tell_live(state: &mut State, tp: &TopicPartition) {
+    let Some(partition) = state.partition(tp) else { return };
+    let to: Vec<BrokerId> =
+        partition.assignment.replicas.iter().copied().filter(|id| state.is_online(*id, tp)).collect();
+    state.tell_leadership(tp, &to, false);
+}
+
+/// LeaderAndIsr to the other replicas; nothing about a topic that goes anyway.
+fn tell_without(state: &mut State, tp: &TopicPartition, replica: BrokerId) {
+    if state.is_being_deleted(&tp.topic) {
+        return;
+    }
+    let Some(partition) = state.partition(tp) else { return };
+    let to: Vec<BrokerId> =
+        partition.assignment.replicas.iter().copied().filter(|id| *id != replica && state.is_online(*id, tp)).collect();
+    state.tell_leadership(tp, &to, false);
+}
+
+fn write_states(writes: Vec<(TopicPartition, PartitionState, i32)>, then: AfterRead) -> Vec<Effect> {
+    match writes.is_empty() {
+        true => Vec::new(),
+        false => vec![Effect::WriteStates { writes, then }],
+    }
+}

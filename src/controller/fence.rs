@@ -1,0 +1,265 @@
+//! The controller's reads and writes of znodes. Every write is a transaction that first checks `/controller_epoch`:
+//! a controller that was replaced can change nothing.
+//!
+//! A reply that was lost counts as unknown: the write is tried again, and what it then finds (a node that is there, a
+//! version that moved, nothing left to delete) is compared with what was wanted.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use super::decide::{AfterRead, Event, LoadedTopic, Written};
+use super::state::Leadership;
+use crate::cluster::{settle, until_known};
+use crate::metastore::schema::{ConfigEntity, PartitionState, TopicAssignment, paths};
+use crate::metastore::{CreateMode, Error, Metastore, Op, OpResult};
+use crate::random::Random;
+use crate::types::{TopicId, TopicPartition};
+
+/// Requests sent before the first is answered.
+const IN_FLIGHT: usize = 128;
+
+/// Why the term is over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    #[error("another controller was elected")]
+    Moved,
+    #[error("the metastore session expired")]
+    Expired,
+    /// Neither can be told: give the office back and start over.
+    #[error("the metastore failed: {0}")]
+    Failed(Error),
+}
+
+impl From<Error> for Lost {
+    fn from(error: Error) -> Lost {
+        match error {
+            Error::SessionExpired => Lost::Expired,
+            other => Lost::Failed(other),
+        }
+    }
+}
+
+/// Write access to the tree for one term.
+#[derive(Clone)]
+pub struct Fence {
+    pub store: Arc<dyn Metastore>,
+    /// zkVersion of `/controller_epoch` as this term's election left it.
+    pub epoch_version: i32,
+}
+
+impl Fence {
+    /// One fenced write. The outer error ends the term, the inner one is the operation's own.
+    pub async fn write(&self, op: Op) -> Result<Result<OpResult, Error>, Lost> {
+        loop {
+            let check = Op::Check { path: paths::CONTROLLER_EPOCH.into(), version: self.epoch_version };
+            match self.store.multi(vec![check, op.clone()]).await {
+                Ok(mut results) => return Ok(results.pop().ok_or(Error::Other("empty answer".into()))),
+                Err(failed) if failed.error == Error::Unknown => settle(&*self.store).await,
+                Err(failed) if failed.error == Error::SessionExpired => return Err(Lost::Expired),
+                Err(failed) if failed.index == 0 => {
+                    return Err(match failed.error {
+                        Error::BadVersion(_) | Error::NoNode(_) => Lost::Moved,
+                        other => other.into(),
+                    });
+                }
+                Err(failed) => return Ok(Err(failed.error)),
+            }
+        }
+    }
+
+    /// `partitions` of each topic, then every `<p>`, then every `<p>/state`: the order of a live 3.9.1.
+    pub async fn create_states(
+        &self,
+        states: &[(TopicPartition, PartitionState)],
+    ) -> Result<Vec<(TopicPartition, Written)>, Lost> {
+        let mut topics: Vec<&Arc<str>> = states.iter().map(|(tp, _)| &tp.topic).collect();
+        topics.dedup();
+        self.create_all(topics.iter().map(|topic| (paths::partitions(topic), None))).await?;
+        self.create_all(states.iter().map(|(tp, _)| (paths::partition(&tp.topic, tp.partition), None))).await?;
+        let created = self
+            .create_all(
+                states
+                    .iter()
+                    .map(|(tp, state)| (paths::partition_state(&tp.topic, tp.partition), Some(state.encode()))),
+            )
+            .await?;
+        let mut outcomes = Vec::with_capacity(states.len());
+        for ((tp, state), created) in states.iter().zip(created) {
+            let outcome = match created {
+                Ok(_) => Written::Done { version: 0 },
+                // Perhaps ours, of a try whose reply was lost.
+                Err(Error::NodeExists(_)) => match self.read_state(tp).await? {
+                    Some(found) if found.state == *state => Written::Done { version: found.partition_epoch },
+                    _ => Written::Failed,
+                },
+                Err(_) => Written::Failed,
+            };
+            outcomes.push((tp.clone(), outcome));
+        }
+        Ok(outcomes)
+    }
+
+    async fn create_all(
+        &self,
+        nodes: impl Iterator<Item = (String, Option<Bytes>)>,
+    ) -> Result<Vec<Result<OpResult, Error>>, Lost> {
+        let creates = nodes.map(|(path, data)| self.write(Op::Create { path, data, mode: CreateMode::Persistent }));
+        stream::iter(creates.collect::<Vec<_>>()).buffered(IN_FLIGHT).collect::<Vec<_>>().await.into_iter().collect()
+    }
+
+    pub async fn write_states(
+        &self,
+        writes: Vec<(TopicPartition, PartitionState, i32)>,
+        then: AfterRead,
+    ) -> Result<Event, Lost> {
+        let sets: Vec<_> = writes
+            .iter()
+            .map(|(tp, state, version)| {
+                self.write(Op::Set {
+                    path: paths::partition_state(&tp.topic, tp.partition),
+                    data: state.encode(),
+                    version: *version,
+                })
+            })
+            .collect();
+        let results: Vec<_> = stream::iter(sets).buffered(IN_FLIGHT).collect().await;
+        let mut written = Vec::with_capacity(writes.len());
+        for ((tp, state, _), result) in writes.into_iter().zip(results) {
+            let outcome = match result? {
+                Ok(OpResult::Set(stat)) => Written::Done { version: stat.version },
+                Err(Error::BadVersion(_)) => Written::Conflict,
+                Ok(_) | Err(_) => Written::Failed,
+            };
+            written.push((tp, state, outcome));
+        }
+        Ok(Event::StatesWritten { written, then })
+    }
+
+    pub async fn read_states(
+        &self,
+        partitions: Vec<TopicPartition>,
+    ) -> Result<Vec<(TopicPartition, Option<Leadership>)>, Lost> {
+        let reads: Vec<_> = partitions.iter().map(|tp| self.read_state(tp)).collect();
+        let read: Vec<_> = stream::iter(reads).buffered(IN_FLIGHT).collect().await;
+        partitions.into_iter().zip(read).map(|(tp, state)| Ok((tp, state?))).collect()
+    }
+
+    async fn read_state(&self, tp: &TopicPartition) -> Result<Option<Leadership>, Lost> {
+        let path = paths::partition_state(&tp.topic, tp.partition);
+        match until_known(&*self.store, || self.store.get(&path)).await {
+            Ok((data, stat)) => match PartitionState::decode(&path, &data) {
+                Ok(state) => Ok(Some(Leadership { state, partition_epoch: stat.version })),
+                Err(error) => {
+                    tracing::error!(%error, "partition state ignored");
+                    Ok(None)
+                }
+            },
+            Err(Error::NoNode(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A topic with its partitions' states. One without an id is given one, which is written back. `None` when it is
+    /// gone or cannot be read.
+    pub async fn load_topic(
+        &self,
+        name: &Arc<str>,
+        read: (Bytes, i32),
+        random: &dyn Random,
+        with_states: bool,
+    ) -> Result<Option<LoadedTopic>, Lost> {
+        let path = paths::topic(name);
+        let (data, version) = read;
+        let mut assignment = match TopicAssignment::decode(&path, &data) {
+            Ok(assignment) => assignment,
+            Err(error) => {
+                tracing::error!(%error, "topic ignored");
+                return Ok(None);
+            }
+        };
+        let id = match assignment.id {
+            Some(id) => id,
+            None => match self.give_id(&path, &mut assignment, version, random.topic_id()).await? {
+                Some(id) => id,
+                None => return Ok(None),
+            },
+        };
+        let mut leadership = Vec::new();
+        if with_states {
+            let partitions =
+                assignment.partitions.keys().map(|index| TopicPartition::new(Arc::clone(name), *index)).collect();
+            for (tp, state) in self.read_states(partitions).await? {
+                leadership.extend(state.map(|state| (tp.partition, state)));
+            }
+        }
+        Ok(Some(LoadedTopic { name: Arc::clone(name), id, assignment, leadership }))
+    }
+
+    async fn give_id(
+        &self,
+        path: &str,
+        assignment: &mut TopicAssignment,
+        version: i32,
+        id: TopicId,
+    ) -> Result<Option<TopicId>, Lost> {
+        assignment.id = Some(id);
+        match self.write(Op::Set { path: path.into(), data: assignment.encode(), version }).await? {
+            Ok(_) => Ok(Some(id)),
+            Err(error) => {
+                tracing::error!(%path, %error, "topic id not written");
+                Ok(None)
+            }
+        }
+    }
+
+    pub async fn write_topic(&self, name: &str, assignment: &TopicAssignment) -> Result<(), Lost> {
+        let op = Op::Set { path: paths::topic(name), data: assignment.encode(), version: -1 };
+        if let Err(error) = self.write(op).await? {
+            tracing::error!(topic = %name, %error, "topic node not written");
+        }
+        Ok(())
+    }
+
+    /// The topic's tree from the leaves up, its config node, its delete request. False when something stayed.
+    pub async fn delete_topic(&self, name: &str) -> Result<bool, Lost> {
+        let config = ConfigEntity::Topic(name.into()).path();
+        Ok(self.delete_tree(&paths::topic(name)).await?
+            && self.delete_tree(&config).await?
+            && self.delete(paths::delete_topic(name)).await?)
+    }
+
+    pub async fn delete(&self, path: String) -> Result<bool, Lost> {
+        match self.write(Op::Delete { path: path.clone(), version: -1 }).await? {
+            Ok(_) | Err(Error::NoNode(_)) => Ok(true),
+            Err(error) => {
+                tracing::error!(%path, %error, "node not deleted");
+                Ok(false)
+            }
+        }
+    }
+
+    /// Children before parents, partitions by number.
+    async fn delete_tree(&self, root: &str) -> Result<bool, Lost> {
+        let mut stack = vec![(root.to_owned(), false)];
+        while let Some((path, emptied)) = stack.pop() {
+            if emptied {
+                if !self.delete(path).await? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            let mut children = match until_known(&*self.store, || self.store.children(&path)).await {
+                Ok(children) => children,
+                Err(Error::NoNode(_)) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            children.sort_by_cached_key(|name| (name.parse::<i32>().unwrap_or(i32::MAX), name.clone()));
+            stack.push((path.clone(), true));
+            stack.extend(children.into_iter().rev().map(|child| (format!("{path}/{child}"), false)));
+        }
+        Ok(true)
+    }
+}

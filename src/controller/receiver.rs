@@ -1,0 +1,193 @@
+//! The broker's end of the control channel: checks who speaks, then changes partitions and metadata.
+//!
+//! A request for an earlier life of this broker, or from a controller that was replaced, changes nothing. What
+//! touches the disk runs on the blocking pool; the control thread only waits for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::message::{ControlAnswer, ControlBody, ControlRequest, DURING_DELETE, MetadataUpdate, StopReplica};
+use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, TopicMeta};
+use crate::metastore::schema::ConfigEntity;
+use crate::replication::table::{LeaderAndIsr, PartitionTable};
+use crate::spawn::Spawner;
+use crate::types::TopicPartition;
+use crate::wire::error_code::ErrorCode;
+
+/// Applies control requests to this broker.
+pub struct ControlReceiver {
+    table: Arc<PartitionTable>,
+    cluster: Arc<Cluster>,
+    configs: Arc<DynamicConfigs>,
+    session: Arc<Session>,
+    spawner: Arc<dyn Spawner>,
+    broker_epoch: AtomicI64,
+    /// Highest seen.
+    controller_epoch: Mutex<i32>,
+}
+
+impl ControlReceiver {
+    pub fn new(
+        table: Arc<PartitionTable>,
+        cluster: Arc<Cluster>,
+        configs: Arc<DynamicConfigs>,
+        session: Arc<Session>,
+        spawner: Arc<dyn Spawner>,
+    ) -> ControlReceiver {
+        ControlReceiver {
+            table,
+            cluster,
+            configs,
+            session,
+            spawner,
+            broker_epoch: AtomicI64::new(-1),
+            controller_epoch: Mutex::new(0),
+        }
+    }
+
+    pub fn broker_epoch(&self) -> i64 {
+        self.broker_epoch.load(Ordering::Acquire)
+    }
+
+    /// This broker registered (again).
+    pub fn registered(&self, broker_epoch: i64) {
+        self.broker_epoch.store(broker_epoch, Ordering::Release);
+    }
+
+    /// Requests of one controller come one at a time, in order.
+    pub async fn receive(&self, request: ControlRequest) -> ControlAnswer {
+        // A higher epoch than ours: the controller saw a registration we do not know of yet.
+        if request.broker_epoch >= 0 && request.broker_epoch < self.broker_epoch() {
+            return refuse(&request.body, ErrorCode::StaleBrokerEpoch);
+        }
+        {
+            let mut seen = self.controller_epoch.lock();
+            if request.controller_epoch < *seen {
+                return refuse(&request.body, ErrorCode::StaleControllerEpoch);
+            }
+            *seen = request.controller_epoch;
+        }
+        match request.body {
+            ControlBody::LeaderAndIsr(changes) => self.leader_and_isr(changes).await,
+            ControlBody::UpdateMetadata(update) => {
+                self.cluster.update(|snapshot| {
+                    snapshot.controller = Some(request.controller);
+                    merge(snapshot, &update);
+                });
+                self.forget_configs_of_deleted(&update);
+                ControlAnswer { error: ErrorCode::None, partitions: Vec::new() }
+            }
+            ControlBody::StopReplica(partitions) => self.stop_replica(partitions).await,
+        }
+    }
+
+    async fn leader_and_isr(&self, changes: Vec<LeaderAndIsr>) -> ControlAnswer {
+        let partitions: Vec<TopicPartition> = changes.iter().map(|change| change.tp.clone()).collect();
+        // A topic's creation announces no configuration change: its log must not be made with the defaults.
+        let configs = self.configs.load();
+        let unread: BTreeSet<&Arc<str>> = changes
+            .iter()
+            .filter(|change| change.is_new || !configs.topics.contains_key(&change.tp.topic))
+            .map(|change| &change.tp.topic)
+            .collect();
+        for topic in unread {
+            let entity = ConfigEntity::Topic(topic.to_string());
+            if let Err(error) = self.configs.refresh(&*self.session.store(), &entity).await {
+                tracing::error!(%topic, %error, "configuration not read, using what is known");
+            }
+        }
+        let table = Arc::clone(&self.table);
+        let codes = self.on_disk(move || table.apply_leader_and_isr(&changes)).await;
+        answer(partitions, codes)
+    }
+
+    async fn stop_replica(&self, asked: Vec<StopReplica>) -> ControlAnswer {
+        let partitions: Vec<TopicPartition> = asked.iter().map(|one| one.tp.clone()).collect();
+        let table = Arc::clone(&self.table);
+        let codes = self
+            .on_disk(move || {
+                asked.iter().map(|one| table.stop_replica(&one.tp, one.leader_epoch, one.delete)).collect()
+            })
+            .await;
+        answer(partitions, codes)
+    }
+
+    /// Runs `work` on the blocking pool; `None` when it panicked or the pool is gone.
+    async fn on_disk<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.spawner.blocking(Box::new(move || {
+            let _ = sender.send(work());
+        }));
+        receiver.await.ok()
+    }
+
+    fn forget_configs_of_deleted(&self, update: &MetadataUpdate) {
+        let gone: Vec<&Arc<str>> = update
+            .partitions
+            .iter()
+            .filter(|partition| partition.meta.leader == DURING_DELETE)
+            .map(|partition| &partition.tp.topic)
+            .collect();
+        if !gone.is_empty() {
+            self.configs.update(|configs| {
+                for topic in gone {
+                    configs.topics.remove(topic);
+                }
+            });
+        }
+    }
+}
+
+fn answer(partitions: Vec<TopicPartition>, codes: Option<Vec<ErrorCode>>) -> ControlAnswer {
+    match codes {
+        Some(codes) => {
+            ControlAnswer { error: ErrorCode::None, partitions: partitions.into_iter().zip(codes).collect() }
+        }
+        None => ControlAnswer { error: ErrorCode::UnknownServerError, partitions: Vec::new() },
+    }
+}
+
+fn refuse(body: &ControlBody, error: ErrorCode) -> ControlAnswer {
+    let partitions = match body {
+        ControlBody::LeaderAndIsr(changes) if error == ErrorCode::StaleControllerEpoch => {
+            changes.iter().map(|change| (change.tp.clone(), error)).collect()
+        }
+        _ => Vec::new(),
+    };
+    ControlAnswer { error, partitions }
+}
+
+/// Listed partitions replace, whatever their epochs; leader [`DURING_DELETE`] removes; the brokers replace the set.
+fn merge(snapshot: &mut Snapshot, update: &MetadataUpdate) {
+    snapshot.brokers = update.brokers.iter().map(|broker| (broker.id, broker.clone())).collect();
+    for partition in &update.partitions {
+        let topic = &partition.tp.topic;
+        if partition.meta.leader == DURING_DELETE {
+            let Some(known) = snapshot.topics.get_mut(topic) else { continue };
+            let known_now = Arc::make_mut(known);
+            known_now.partitions.remove(&partition.tp.partition);
+            if known_now.partitions.is_empty() {
+                let id = known_now.id;
+                snapshot.topics.remove(topic);
+                snapshot.topic_names.remove(&id);
+            }
+            continue;
+        }
+        let known = snapshot.topics.entry(Arc::clone(topic)).or_insert_with(|| {
+            Arc::new(TopicMeta { name: Arc::clone(topic), id: partition.topic_id, partitions: Default::default() })
+        });
+        let known = Arc::make_mut(known);
+        if known.id != partition.topic_id {
+            snapshot.topic_names.remove(&known.id);
+            known.id = partition.topic_id;
+        }
+        known.partitions.insert(partition.tp.partition, partition.meta.clone());
+        if !partition.topic_id.is_zero() {
+            snapshot.topic_names.insert(partition.topic_id, Arc::clone(topic));
+        }
+    }
+}

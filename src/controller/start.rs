@@ -1,0 +1,76 @@
+//! Starting the controller's tasks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+
+use super::channel::{Peer, Peers};
+use super::driver::{Driver, Parts};
+use super::receiver::ControlReceiver;
+use crate::cluster::{Broker, ConfigListener, DynamicConfigs, RegistrationError};
+use crate::metastore::schema::ConfigEntity;
+use crate::replication::table::PartitionTable;
+use crate::types::BrokerId;
+
+/// This broker alone: every other one is out of reach. Channels to other brokers take its place in a cluster.
+pub struct OnlyMe {
+    pub broker: BrokerId,
+    pub receiver: Arc<ControlReceiver>,
+}
+
+impl Peers for OnlyMe {
+    fn peer(&self, broker: &Broker) -> Option<Arc<dyn Peer>> {
+        (broker.id == self.broker).then(|| Arc::clone(&self.receiver) as Arc<dyn Peer>)
+    }
+}
+
+/// The running controller of this broker, active or not.
+#[derive(Clone, Debug)]
+pub struct ControllerHandle {
+    active: Arc<AtomicBool>,
+    stop: watch::Sender<bool>,
+}
+
+impl ControllerHandle {
+    /// Whether this broker is the active controller.
+    pub fn is_active(&self) -> bool {
+        self.active.load(Ordering::Acquire)
+    }
+
+    /// Resigns. The session's close frees `/controller`.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+/// Registers the broker, then runs its controller and its configuration listener on the control thread.
+pub async fn start(
+    parts: Parts,
+    configs: Arc<DynamicConfigs>,
+    table: Arc<PartitionTable>,
+) -> Result<ControllerHandle, RegistrationError> {
+    let store = parts.session.store();
+    let epoch = parts.registrar.register(&*store, parts.clock.wall_ms(), None).await?;
+    parts.receiver.registered(epoch);
+    tracing::info!(broker = %parts.broker, broker_epoch = epoch, "registered");
+
+    let listener = ConfigListener {
+        session: Arc::clone(&parts.session),
+        configs,
+        clock: Arc::clone(&parts.clock),
+        on_change: Box::new(move |entity| match entity {
+            ConfigEntity::Topic(topic) => table.topic_config_changed(topic),
+            // Defaults changed under every topic.
+            ConfigEntity::Broker(_) => table.all_topic_configs_changed(),
+            _ => {}
+        }),
+        last_handled: -1,
+    };
+    let handle = ControllerHandle { active: Arc::new(AtomicBool::new(false)), stop: watch::Sender::new(false) };
+    let spawner = Arc::clone(&parts.spawner);
+    let driver = Driver::new(parts, Arc::clone(&handle.active));
+    spawner.control(Box::pin(driver.run(handle.stop.subscribe())));
+    spawner.control(Box::pin(listener.run()));
+    Ok(handle)
+}

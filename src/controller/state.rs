@@ -1,0 +1,126 @@
+//! All that the active controller knows: live brokers, topics with their partitions' leadership, pending deletions.
+//! Memory only, loaded from the metastore at each election (Kafka's `ControllerContext`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::batch::Batch;
+use super::status::{PartitionStatus, ReplicaStatus};
+use crate::cluster::Broker;
+use crate::metastore::schema::{PartitionState, ReplicaAssignment, TopicAssignment};
+use crate::types::{BrokerId, TopicId, TopicPartition};
+
+/// A partition's leadership as last read or written, with the zkVersion of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leadership {
+    pub state: PartitionState,
+    pub partition_epoch: i32,
+}
+
+/// One partition.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    pub assignment: ReplicaAssignment,
+    pub status: PartitionStatus,
+    /// `None` while there is no state node.
+    pub leadership: Option<Leadership>,
+    pub replicas: BTreeMap<BrokerId, ReplicaStatus>,
+}
+
+/// One topic.
+#[derive(Clone, Debug)]
+pub struct Topic {
+    pub id: TopicId,
+    pub partitions: BTreeMap<i32, Partition>,
+}
+
+/// A topic marked for deletion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deletion {
+    /// Brokers were told that the topic goes, and that its partitions have no leader.
+    pub begun: bool,
+    /// A replica is dead or failed to delete: tried again when its broker returns.
+    pub ineligible: bool,
+}
+
+/// The controller's memory.
+#[derive(Debug)]
+pub struct State {
+    /// This broker.
+    pub me: BrokerId,
+    /// Epoch of this term.
+    pub epoch: i32,
+    /// `delete.topic.enable`.
+    pub deletion_enabled: bool,
+    pub live: BTreeMap<BrokerId, Broker>,
+    pub topics: BTreeMap<Arc<str>, Topic>,
+    pub deletions: BTreeMap<Arc<str>, Deletion>,
+    /// Replicas in directories that their (live) brokers called offline.
+    pub offline_replicas: BTreeSet<(BrokerId, TopicPartition)>,
+    pub(super) batch: Batch,
+}
+
+impl State {
+    pub fn new(me: BrokerId, epoch: i32, deletion_enabled: bool) -> State {
+        State {
+            me,
+            epoch,
+            deletion_enabled,
+            live: BTreeMap::new(),
+            topics: BTreeMap::new(),
+            deletions: BTreeMap::new(),
+            offline_replicas: BTreeSet::new(),
+            batch: Batch::default(),
+        }
+    }
+
+    pub fn partition(&self, tp: &TopicPartition) -> Option<&Partition> {
+        self.topics.get(&tp.topic)?.partitions.get(&tp.partition)
+    }
+
+    pub fn partition_mut(&mut self, tp: &TopicPartition) -> Option<&mut Partition> {
+        self.topics.get_mut(&tp.topic)?.partitions.get_mut(&tp.partition)
+    }
+
+    /// Whether `replica` of `tp` can serve: broker live, directory not offline.
+    pub fn is_online(&self, replica: BrokerId, tp: &TopicPartition) -> bool {
+        self.live.contains_key(&replica) && !self.offline_replicas.contains(&(replica, tp.clone()))
+    }
+
+    pub fn is_being_deleted(&self, topic: &str) -> bool {
+        self.deletions.contains_key(topic)
+    }
+
+    pub fn partitions_of(&self, topic: &str) -> Vec<TopicPartition> {
+        let Some((name, topic)) = self.topics.get_key_value(topic) else { return Vec::new() };
+        topic.partitions.keys().map(|index| TopicPartition::new(Arc::clone(name), *index)).collect()
+    }
+
+    pub fn all_partitions(&self) -> Vec<TopicPartition> {
+        self.topics.keys().flat_map(|topic| self.partitions_of(topic)).collect()
+    }
+
+    /// Every partition that `broker` has a replica of.
+    pub fn partitions_on(&self, broker: BrokerId) -> Vec<TopicPartition> {
+        let has_replica = |tp: &TopicPartition| {
+            self.partition(tp).is_some_and(|partition| partition.assignment.replicas.contains(&broker))
+        };
+        self.all_partitions().into_iter().filter(has_replica).collect()
+    }
+
+    /// The topic node as it should read.
+    pub fn assignment_of(&self, topic: &str) -> Option<TopicAssignment> {
+        let topic = self.topics.get(topic)?;
+        let partitions =
+            topic.partitions.iter().map(|(index, partition)| (*index, partition.assignment.clone())).collect();
+        Some(TopicAssignment { id: Some(topic.id), partitions })
+    }
+}
+
+impl Partition {
+    /// Assigned, not created yet.
+    pub fn new(assignment: ReplicaAssignment) -> Partition {
+        let replicas = assignment.replicas.iter().map(|id| (*id, ReplicaStatus::New)).collect();
+        Partition { assignment, status: PartitionStatus::New, leadership: None, replicas }
+    }
+}
