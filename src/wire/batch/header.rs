@@ -11,6 +11,7 @@
 //! Source: Kafka's `DefaultRecordBatch`.
 
 use crate::types::{LeaderEpoch, Offset};
+use crate::wire::compression::{Codec, UnknownCodec};
 
 /// Base offset and batch length: what stands before the bytes that `batch length` counts.
 pub const LOG_OVERHEAD: usize = 12;
@@ -76,6 +77,25 @@ impl BatchHeader {
         })
     }
 
+    /// The header as it stands in front of the records.
+    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
+        let mut head = [0; HEADER_LEN];
+        head[0..8].copy_from_slice(&self.base_offset.0.to_be_bytes());
+        head[8..12].copy_from_slice(&self.batch_length.to_be_bytes());
+        head[12..16].copy_from_slice(&self.leader_epoch.0.to_be_bytes());
+        head[16] = 2;
+        head[17..21].copy_from_slice(&self.crc.to_be_bytes());
+        head[21..23].copy_from_slice(&self.attributes.to_be_bytes());
+        head[23..27].copy_from_slice(&self.last_offset_delta.to_be_bytes());
+        head[27..35].copy_from_slice(&self.base_timestamp.to_be_bytes());
+        head[35..43].copy_from_slice(&self.max_timestamp.to_be_bytes());
+        head[43..51].copy_from_slice(&self.producer_id.to_be_bytes());
+        head[51..53].copy_from_slice(&self.producer_epoch.to_be_bytes());
+        head[53..57].copy_from_slice(&self.base_sequence.to_be_bytes());
+        head[57..61].copy_from_slice(&self.record_count.to_be_bytes());
+        head
+    }
+
     /// Bytes of the whole batch, header included.
     pub fn size(&self) -> usize {
         LOG_OVERHEAD + self.batch_length as usize
@@ -93,6 +113,10 @@ impl BatchHeader {
 
     pub fn codec_bits(&self) -> u8 {
         (self.attributes & 0b111) as u8
+    }
+
+    pub fn codec(&self) -> Result<Codec, UnknownCodec> {
+        Codec::from_bits(self.codec_bits())
     }
 
     pub fn is_log_append_time(&self) -> bool {

@@ -1,0 +1,23 @@
+//! The codecs of record batches and message sets: gzip, snappy, lz4, zstd, in the framings that Kafka's clients read.
+//!
+//! Bytes from strangers decide nothing about memory: output is made in chunks of at most one codec block, a chunk's buffer
+//! is never larger than its compressed bytes can prove, and a limit ends the stream. What a batch may become at most is
+//! [`DECOMPRESSED_MAX`].
+
+mod codec;
+mod compressor;
+mod decompressor;
+mod lz4;
+mod snappy;
+mod zstd_frame;
+
+pub use codec::{Codec, UnknownCodec};
+pub use compressor::{CompressError, Compressor, compress};
+pub use decompressor::{DecompressError, Decompressor, Scratch, decompress};
+
+/// Bytes that one batch or message set may decompress to: what the 32-bit length of an uncompressed one could hold.
+/// Kafka has no limit; no client could read more.
+pub const DECOMPRESSED_MAX: usize = i32::MAX as usize;
+
+#[cfg(test)]
+mod tests;
