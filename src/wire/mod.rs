@@ -11,6 +11,7 @@ pub mod guard;
 pub mod header;
 pub mod leader;
 pub mod metadata;
+pub mod legacy;
 pub mod produce;
 pub mod reader;
 pub mod varint;

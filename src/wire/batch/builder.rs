@@ -115,16 +115,7 @@ impl BatchBuilder {
         header_count: usize,
         headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>,
     ) -> Result<(), BuildError> {
-        let base = self.options.base_offset;
-        let delta = offset
-            .0
-            .checked_sub(base.0)
-            .and_then(|delta| i32::try_from(delta).ok())
-            .filter(|delta| *delta > self.last_offset_delta && self.count < i32::MAX)
-            .ok_or(BuildError::Offset { base, offset })?;
-        if self.count == 0 {
-            self.base_timestamp = timestamp;
-        }
+        let delta = self.place(offset, timestamp)?;
         let record = &mut self.record;
         record.clear();
         record.push(0);
@@ -141,10 +132,41 @@ impl BatchBuilder {
         varint::put_i32(&mut prefix, length(record.len())?);
         self.payload.write(&prefix)?;
         self.payload.write(record)?;
+        Ok(())
+    }
+
+    /// Begins a record whose last `rest` bytes, from its key's length on, come by [`BatchBuilder::copy`] in encoded form.
+    pub fn begin_copy(&mut self, offset: Offset, timestamp: i64, rest: usize) -> Result<(), BuildError> {
+        let delta = self.place(offset, timestamp)?;
+        let mut deltas = vec![0];
+        varint::put_i64(&mut deltas, timestamp.wrapping_sub(self.base_timestamp));
+        varint::put_i32(&mut deltas, delta);
+        let mut front = Vec::with_capacity(varint::VARINT_MAX + deltas.len());
+        varint::put_i32(&mut front, length(deltas.len().saturating_add(rest))?);
+        front.extend(deltas);
+        Ok(self.payload.write(&front)?)
+    }
+
+    pub fn copy(&mut self, encoded: &[u8]) -> Result<(), BuildError> {
+        Ok(self.payload.write(encoded)?)
+    }
+
+    /// Counts a record in and returns its offset delta.
+    fn place(&mut self, offset: Offset, timestamp: i64) -> Result<i32, BuildError> {
+        let base = self.options.base_offset;
+        let delta = offset
+            .0
+            .checked_sub(base.0)
+            .and_then(|delta| i32::try_from(delta).ok())
+            .filter(|delta| *delta > self.last_offset_delta && self.count < i32::MAX)
+            .ok_or(BuildError::Offset { base, offset })?;
+        if self.count == 0 {
+            self.base_timestamp = timestamp;
+        }
         self.count += 1;
         self.last_offset_delta = delta;
         self.max_timestamp = self.max_timestamp.max(timestamp);
-        Ok(())
+        Ok(delta)
     }
 
     /// Bytes of the batch so far; a codec may still hold some back.

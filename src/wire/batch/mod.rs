@@ -18,7 +18,7 @@ pub use builder::{BatchBuilder, BatchOptions, BuildError};
 pub use control::{BadControlRecord, ControlRecord, Marker, marker_batch};
 pub use header::{BatchHeader, HEADER_LEN, HeaderError, LOG_OVERHEAD};
 pub use records::{Header, Headers, Record, RecordError, Records};
-pub use stream::{RecordHead, RecordStream, StreamError};
+pub use stream::{OpenRecord, RecordHead, RecordStream, StreamError};
 
 #[cfg(test)]
 mod tests;

@@ -31,6 +31,15 @@ pub struct RecordHead {
     pub has_key: bool,
 }
 
+/// A record of which key, value and headers are still to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenRecord {
+    pub timestamp_delta: i64,
+    pub offset_delta: i32,
+    /// Bytes from the key's length to the record's end.
+    pub rest: usize,
+}
+
 /// A cursor over the records of one payload.
 pub struct RecordStream<'a, 's> {
     source: Decompressor<'a, 's>,
@@ -73,6 +82,32 @@ impl<'a, 's> RecordStream<'a, 's> {
             return Err(RecordError::Unused(self.body).into());
         }
         Ok(Some(RecordHead { timestamp_delta, offset_delta, has_key }))
+    }
+
+    /// The next record up to its key, which [`RecordStream::rest`] then hands out with all that follows, unchecked: for a copy
+    /// of records that have been walked before. `None` when all records were there and nothing else was.
+    pub fn next_open(&mut self) -> Result<Option<OpenRecord>, StreamError> {
+        while self.body > 0 {
+            self.skip(self.body)?;
+        }
+        if !self.begin()? {
+            return Ok(None);
+        }
+        self.skip(1)?;
+        let timestamp_delta = self.varint(VARLONG_MAX, varint::take_i64)?;
+        let offset_delta = self.int()?;
+        Ok(Some(OpenRecord { timestamp_delta, offset_delta, rest: self.body }))
+    }
+
+    /// Passes what is left of the open record on, piece by piece.
+    pub fn rest<E: From<StreamError>>(&mut self, mut put: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        while self.body > 0 {
+            let bytes = available(&mut self.source, self.body)?;
+            put(bytes)?;
+            let read = bytes.len();
+            self.advance(read);
+        }
+        Ok(())
     }
 
     /// The next record whole, in `buffer`, whose old content goes. `None` when all records were there and nothing else was.
