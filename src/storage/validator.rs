@@ -9,17 +9,22 @@
 //! came; never holds more than a small window of what it decompresses.
 
 mod checks;
+mod rebuild;
 mod refusal;
+mod rules;
 mod walk;
 
 pub use checks::check_produce;
 pub use refusal::{Refusal, Rule};
 
+use std::cell::RefCell;
+
 use super::log::Origin;
 use crate::config::TopicConfig;
-use crate::config::topic::TimestampType;
+use crate::config::topic::{CompressionType, TimestampType};
 use crate::types::{LeaderEpoch, Offset};
 use crate::wire::batch::{BatchHeader, stamp};
+use crate::wire::compression::{Codec, Scratch};
 
 /// A record or batch without a time.
 const NO_TIMESTAMP: i64 = -1;
@@ -74,27 +79,82 @@ impl Validated {
 /// After an error the received bytes may already carry new offsets; they are not to be written.
 pub fn validate(received: &mut [u8], context: &Context<'_>) -> Result<Option<Validated>, Refusal> {
     let Some(set) = checks::check_set(received, context)? else { return Ok(None) };
-    let batch = received.get_mut(..set.valid_len).unwrap_or_default();
-    let header = checks::check_batch(batch, &set, context)?;
-    let walked = walk::uncompressed(batch, &header, context)?;
-    Ok(Some(stamp_in_place(batch, header, walked, context)))
+    let bytes = received.get_mut(..set.valid_len).unwrap_or_default();
+    let target = context.target(set.codec);
+    SCRATCH.with_borrow_mut(|scratch| {
+        if set.magic != 2 {
+            return rebuild::from_messages(bytes, &set, target, context, scratch).map(Some);
+        }
+        let header = checks::check_batch(bytes, context)?;
+        let walked = match set.codec {
+            Codec::None => walk::uncompressed(bytes, &header, context)?,
+            codec => walk::compressed(bytes, &header, codec, context, scratch)?,
+        };
+        // Control batches are never compressed.
+        let as_it_came = set.codec == target.codec || set.codec == Codec::None && header.is_control();
+        if as_it_came && (walked.consecutive || set.codec == Codec::None) {
+            return Ok(Some(stamp_in_place(bytes, header, walked, context)));
+        }
+        rebuild::from_batch(bytes, &header, set.codec, target, context, scratch).map(Some)
+    })
+}
+
+thread_local! {
+    /// What decompression needs, kept from one append of a thread to the next.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// The codec that the topic wants, and how hard it shall work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Target {
+    codec: Codec,
+    /// The topic's, when it names the codec; else the codec's default.
+    level: Option<i32>,
+}
+
+impl Context<'_> {
+    fn target(&self, source: Codec) -> Target {
+        let config = self.config;
+        let (codec, level) = match config.compression_type {
+            CompressionType::Producer => (source, None),
+            CompressionType::Uncompressed => (Codec::None, None),
+            CompressionType::Gzip => (Codec::Gzip, Some(config.compression_gzip_level)),
+            CompressionType::Snappy => (Codec::Snappy, None),
+            CompressionType::Lz4 => (Codec::Lz4, Some(config.compression_lz4_level)),
+            CompressionType::Zstd => (Codec::Zstd, Some(config.compression_zstd_level)),
+        };
+        Target { codec, level }
+    }
+
+    /// `Some(now)` on a LogAppendTime topic.
+    fn log_append_time_ms(&self) -> Option<i64> {
+        (self.config.message_timestamp_type == TimestampType::LogAppendTime).then_some(self.now_ms)
+    }
 }
 
 /// Offset, epoch and maximum timestamp into a batch that stays as it came.
 fn stamp_in_place(batch: &mut [u8], received: BatchHeader, walked: walk::Walked, context: &Context<'_>) -> Validated {
-    let log_append_time = context.config.message_timestamp_type == TimestampType::LogAppendTime;
-    let max_timestamp = if log_append_time { context.now_ms } else { walked.max_timestamp };
+    let log_append_time = context.log_append_time_ms();
+    let max_timestamp = log_append_time.unwrap_or(walked.max_timestamp);
     // As many offsets as records: a coordinator's batch could have a last offset delta that says otherwise.
     let last = context.next_offset.0.wrapping_add(i64::from(received.record_count) - 1);
     let base = last.wrapping_sub(received.last_offset_delta.into());
     stamp::set_base_offset(batch, Offset(base));
     stamp::set_leader_epoch(batch, context.leader_epoch);
-    stamp::set_max_timestamp(batch, log_append_time, max_timestamp);
-    Validated {
-        written: Written::InPlace(batch.len()),
-        header: BatchHeader::parse(batch).unwrap_or(received),
-        offset_of_max_timestamp: if max_timestamp == NO_TIMESTAMP { Offset::NONE } else { Offset(last) },
-        log_append_time_ms: if log_append_time { context.now_ms } else { NO_TIMESTAMP },
+    stamp::set_max_timestamp(batch, log_append_time.is_some(), max_timestamp);
+    let header = BatchHeader::parse(batch).unwrap_or(received);
+    Validated::new(Written::InPlace(batch.len()), header, log_append_time)
+}
+
+impl Validated {
+    fn new(written: Written, header: BatchHeader, log_append_time: Option<i64>) -> Validated {
+        let timeless = header.max_timestamp == NO_TIMESTAMP;
+        Validated {
+            written,
+            header,
+            offset_of_max_timestamp: if timeless { Offset::NONE } else { header.last_offset() },
+            log_append_time_ms: log_append_time.unwrap_or(NO_TIMESTAMP),
+        }
     }
 }
 

@@ -4,9 +4,7 @@
 use super::{Context, Refusal, Rule};
 use crate::storage::log::Origin;
 use crate::wire::batch::{BatchHeader, Batches, RawBatch};
-
-/// Codec number of zstd in the attributes.
-const ZSTD: u8 = 4;
+use crate::wire::compression::Codec;
 
 /// What Produce v3+ demands of one partition's records before anything else is looked at: exactly one batch of magic 2,
 /// and no zstd below v7. Older versions are not checked here. Kafka does this before it looks at acks or the partition.
@@ -23,7 +21,7 @@ pub fn check_produce(records: &[u8], produce_version: i16) -> Result<(), Refusal
             format!("magic {} in produce version {produce_version}, which takes only magic 2", first.magic),
         ));
     }
-    if produce_version < 7 && codec_bits(&first) == ZSTD {
+    if produce_version < 7 && codec_bits(&first) == Codec::Zstd.bits() {
         return Err(Refusal::new(
             Rule::EarlyZstd,
             format!("zstd in produce version {produce_version}, which is allowed from 7 on"),
@@ -41,6 +39,10 @@ pub(super) struct CheckedSet {
     /// Bytes of all whole batches; an unfinished one may follow.
     pub valid_len: usize,
     pub batches: usize,
+    /// Of the first.
+    pub magic: i8,
+    /// Of the last compressed one.
+    pub codec: Codec,
 }
 
 /// Cuts the set and checks each batch as a whole; `None` when there is none.
@@ -49,16 +51,25 @@ pub(super) fn check_set(received: &[u8], context: &Context<'_>) -> Result<Option
         check_produce(received, produce_version)?;
     }
     let mut batches = Batches::new(received);
-    let mut set = CheckedSet { valid_len: 0, batches: 0 };
+    let mut set = CheckedSet { valid_len: 0, batches: 0, magic: 2, codec: Codec::None };
     while let Some(batch) = next(&mut batches)? {
-        check_whole(&batch, context)?;
+        let codec = check_whole(&batch, context)?;
+        if codec != Codec::None {
+            set.codec = codec;
+        }
+        if set.batches == 0 {
+            set.magic = batch.magic;
+        }
         set.valid_len += batch.bytes.len();
         set.batches += 1;
+    }
+    if set.magic == 2 && set.batches > 1 {
+        return Err(Refusal::new(Rule::SeveralBatches, format!("{} batches where one is allowed", set.batches)));
     }
     Ok((set.batches > 0).then_some(set))
 }
 
-fn check_whole(batch: &RawBatch<'_>, context: &Context<'_>) -> Result<(), Refusal> {
+fn check_whole(batch: &RawBatch<'_>, context: &Context<'_>) -> Result<Codec, Refusal> {
     let from_client = matches!(context.origin, Origin::Client { .. });
     if batch.magic == 2 && from_client && batch.offset().0 != 0 {
         return Err(Refusal::new(Rule::BaseOffset, format!("base offset {} where 0 is expected", batch.offset())));
@@ -70,21 +81,14 @@ fn check_whole(batch: &RawBatch<'_>, context: &Context<'_>) -> Result<(), Refusa
             format!("a batch of {} bytes is larger than max.message.bytes {limit}", batch.bytes.len()),
         ));
     }
-    let sound = if batch.magic == 2 { batch.v2().is_ok_and(|batch| batch.crc_matches()) } else { true };
-    if !sound {
+    if !batch.crc_matches() {
         return Err(Refusal::new(Rule::Corrupt, "the batch does not fit its crc"));
     }
-    match codec_bits(batch) {
-        codec @ 5.. => Err(Refusal::new(Rule::UnknownCodec, format!("compression codec {codec} is unknown"))),
-        _ => Ok(()),
-    }
+    Codec::from_bits(codec_bits(batch)).map_err(|error| Refusal::new(Rule::UnknownCodec, error.to_string()))
 }
 
 /// What the header of the one batch must say, after its CRC has been found right.
-pub(super) fn check_batch(batch: &[u8], set: &CheckedSet, context: &Context<'_>) -> Result<BatchHeader, Refusal> {
-    if set.batches > 1 {
-        return Err(Refusal::new(Rule::SeveralBatches, format!("{} batches where one is allowed", set.batches)));
-    }
+pub(super) fn check_batch(batch: &[u8], context: &Context<'_>) -> Result<BatchHeader, Refusal> {
     let header = BatchHeader::parse(batch).map_err(|error| Refusal::new(Rule::Corrupt, error.to_string()))?;
     if let Origin::Coordinator = context.origin {
         return Ok(header);

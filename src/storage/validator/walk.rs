@@ -1,125 +1,78 @@
-//! The walk over every record: counts, lengths, times, keys. Looks at record headers only and copies nothing.
+//! The walk over every record of a batch: counts, lengths, times, keys. Looks at record heads only and copies nothing.
 
+use super::rules::RecordRules;
 use super::{Context, NO_TIMESTAMP, Refusal, Rule};
-use crate::config::topic::TimestampType;
-use crate::storage::log::RecordError;
-use crate::wire::batch::{BatchHeader, HEADER_LEN, Records};
-
-/// So many refused records are named to the client; the rest of a large batch of bad records would only fill memory.
-const RECORD_ERRORS_MAX: usize = 10_000;
+use crate::wire::batch::{BatchHeader, HEADER_LEN, RecordStream, Records, StreamError};
+use crate::wire::compression::{Codec, DECOMPRESSED_MAX, Decompressor, Scratch};
 
 /// What the walk found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Walked {
     /// Of the records, ms; -1 when none has a time.
     pub max_timestamp: i64,
+    /// Offset deltas are 0, 1, 2 and so on.
+    pub consecutive: bool,
 }
 
-/// Walks an uncompressed batch.
+impl Walked {
+    const START: Walked = Walked { max_timestamp: NO_TIMESTAMP, consecutive: true };
+}
+
+/// Walks an uncompressed batch. Its offset deltas are taken as they are, as by Kafka.
 pub(super) fn uncompressed(batch: &[u8], header: &BatchHeader, context: &Context<'_>) -> Result<Walked, Refusal> {
-    let mut rules = RecordRules::new(header, context);
-    let mut max_timestamp = NO_TIMESTAMP;
+    let mut rules = RecordRules::new(header.is_log_append_time(), context);
+    let mut walked = Walked::START;
     for record in Records::new(header, batch.get(HEADER_LEN..).unwrap_or_default()) {
         let record = record.map_err(|error| Refusal::new(Rule::Malformed, error.to_string()))?;
         let timestamp = record.timestamp(header);
-        rules.check(record.key.is_some(), timestamp, record.offset_delta);
-        max_timestamp = max_timestamp.max(timestamp);
+        rules.check(record.key.is_some(), timestamp, record.offset_delta.into());
+        walked.max_timestamp = walked.max_timestamp.max(timestamp);
     }
     rules.finish()?;
-    Ok(Walked { max_timestamp })
+    Ok(walked)
 }
 
-/// The rules that a topic has for each record, and the records that broke one.
-#[derive(Debug)]
-pub(super) struct RecordRules {
-    keys_needed: bool,
-    /// `None` on a LogAppendTime topic.
-    time_limits: Option<TimeLimits>,
-    batch_is_log_append_time: bool,
-    index: i32,
-    errors: Vec<RecordError>,
-    refused: usize,
-    any_timestamp: bool,
+/// Walks a compressed batch as it decompresses.
+pub(super) fn compressed(
+    batch: &[u8],
+    header: &BatchHeader,
+    codec: Codec,
+    context: &Context<'_>,
+    scratch: &mut Scratch,
+) -> Result<Walked, Refusal> {
+    let mut rules = RecordRules::new(header.is_log_append_time(), context);
+    let mut walked = Walked::START;
+    let mut expected = 0;
+    let mut records = open(batch, header, codec, scratch)?;
+    while let Some(record) = records.next_head()? {
+        let timestamp = header.record_timestamp(record.timestamp_delta);
+        rules.check(record.has_key, timestamp, record.offset_delta.into());
+        walked.max_timestamp = walked.max_timestamp.max(timestamp);
+        walked.consecutive &= i64::from(record.offset_delta) == expected;
+        expected += 1;
+    }
+    rules.finish()?;
+    Ok(walked)
 }
 
-#[derive(Clone, Copy, Debug)]
-struct TimeLimits {
-    now_ms: i64,
-    before_max_ms: i64,
-    after_max_ms: i64,
+/// The records of a batch of any codec.
+pub(super) fn open<'a, 's>(
+    batch: &'a [u8],
+    header: &BatchHeader,
+    codec: Codec,
+    scratch: &'s mut Scratch,
+) -> Result<RecordStream<'a, 's>, Refusal> {
+    let payload = batch.get(HEADER_LEN..).unwrap_or_default();
+    let stream = Decompressor::new(codec, 2, payload, DECOMPRESSED_MAX, scratch).map_err(StreamError::from)?;
+    Ok(RecordStream::new(header, stream)?)
 }
 
-impl TimeLimits {
-    /// With Kafka's arithmetic, wrap included.
-    fn allow(&self, timestamp: i64) -> bool {
-        let age = self.now_ms.wrapping_sub(timestamp);
-        age <= self.before_max_ms && age.wrapping_neg() <= self.after_max_ms
-    }
-
-    /// Inclusive.
-    fn range(&self) -> (i64, i64) {
-        (self.now_ms.wrapping_sub(self.before_max_ms), self.now_ms.wrapping_add(self.after_max_ms))
-    }
-}
-
-impl RecordRules {
-    pub fn new(header: &BatchHeader, context: &Context<'_>) -> RecordRules {
-        let config = context.config;
-        RecordRules {
-            keys_needed: config.cleanup_compact,
-            time_limits: (config.message_timestamp_type == TimestampType::CreateTime).then_some(TimeLimits {
-                now_ms: context.now_ms,
-                before_max_ms: config.message_timestamp_before_max_ms,
-                after_max_ms: config.message_timestamp_after_max_ms,
-            }),
-            batch_is_log_append_time: header.is_log_append_time(),
-            index: 0,
-            errors: Vec::new(),
-            refused: 0,
-            any_timestamp: false,
-        }
-    }
-
-    /// The next record, in order.
-    #[inline]
-    pub fn check(&mut self, has_key: bool, timestamp: i64, offset_delta: i32) {
-        if self.keys_needed && !has_key {
-            self.refuse(false, || "a compacted topic takes no record without a key".to_owned());
-        } else if let Some(limits) = self.time_limits
-            && timestamp != NO_TIMESTAMP
-        {
-            if !limits.allow(timestamp) {
-                let (oldest, newest) = limits.range();
-                self.refuse(true, || {
-                    format!("timestamp {timestamp} at offset {offset_delta} is outside [{oldest}, {newest}]")
-                });
-            }
-        } else if self.batch_is_log_append_time {
-            self.refuse(true, || "a producer may not set the timestamp type to LogAppendTime".to_owned());
-        }
-        self.index = self.index.wrapping_add(1);
-    }
-
-    #[cold]
-    fn refuse(&mut self, timestamp: bool, message: impl FnOnce() -> String) {
-        self.refused += 1;
-        self.any_timestamp |= timestamp;
-        if self.errors.len() < RECORD_ERRORS_MAX {
-            self.errors.push(RecordError { batch_index: self.index, message: Some(message()) });
-        }
-    }
-
-    /// An error when any record was refused. One bad timestamp makes it INVALID_TIMESTAMP, whatever else is wrong.
-    pub fn finish(self) -> Result<(), Refusal> {
-        if self.refused == 0 {
-            return Ok(());
-        }
-        let (rule, message) = if self.any_timestamp {
-            (Rule::Timestamps, "one or more records have an invalid timestamp".to_owned())
-        } else {
-            let first = self.errors.first().and_then(|error| error.message.as_deref()).unwrap_or_default();
-            (Rule::Records, format!("{} records are refused, the first because {first}", self.refused))
+impl From<StreamError> for Refusal {
+    fn from(error: StreamError) -> Refusal {
+        let rule = match error {
+            StreamError::Decompress(_) => Rule::Undecodable,
+            StreamError::Record(_) => Rule::Malformed,
         };
-        Err(Refusal { rule, message, record_errors: self.errors })
+        Refusal::new(rule, error.to_string())
     }
 }

@@ -96,17 +96,28 @@ impl BatchBuilder {
     ) -> Result<(), BuildError> {
         let next = Offset(self.options.base_offset.0.wrapping_add(i64::from(self.last_offset_delta) + 1));
         let headers = headers.iter().copied();
-        self.append_at(next, timestamp, key, value, headers.len(), headers)
+        self.put(next, timestamp, key, value, headers.len(), headers)
+    }
+
+    /// Appends a record without headers at `offset`, which is above the last one's.
+    pub fn append_at(
+        &mut self,
+        offset: Offset,
+        timestamp: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Result<(), BuildError> {
+        self.put(offset, timestamp, key, value, 0, std::iter::empty())
     }
 
     /// Appends a record of another batch at `offset`, headers included.
     pub fn append_record(&mut self, offset: Offset, timestamp: i64, record: &Record<'_>) -> Result<(), BuildError> {
         let headers = record.headers();
         let count = headers.size_hint().0;
-        self.append_at(offset, timestamp, record.key, record.value, count, headers.map(|h| (h.key, h.value)))
+        self.put(offset, timestamp, record.key, record.value, count, headers.map(|h| (h.key, h.value)))
     }
 
-    fn append_at<'h>(
+    fn put<'h>(
         &mut self,
         offset: Offset,
         timestamp: i64,

@@ -20,7 +20,7 @@ pub(super) struct Writer {
     out: Vec<u8>,
     block: Vec<u8>,
     compressed: Vec<u8>,
-    encoder: snap::raw::Encoder,
+    encoder: Box<snap::raw::Encoder>,
 }
 
 impl Writer {
@@ -28,7 +28,7 @@ impl Writer {
         out.extend(MAGIC);
         out.extend(VERSION.to_be_bytes());
         out.extend(VERSION.to_be_bytes());
-        Writer { out, block: Vec::new(), compressed: Vec::new(), encoder: snap::raw::Encoder::new() }
+        Writer { out, block: Vec::new(), compressed: Vec::new(), encoder: Box::new(snap::raw::Encoder::new()) }
     }
 
     pub fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
