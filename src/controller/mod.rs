@@ -37,3 +37,8 @@ pub mod start;
 pub mod admin;
 
 pub use start::{ControllerHandle, OnlyMe, start};
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

@@ -20,13 +20,13 @@ pub struct Candidate {
 /// Why nothing can be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    #[error("Number of partitions must be larger than 0.")]
+    #[error("the number of partitions is not above 0")]
     Partitions,
-    #[error("Replication factor must be larger than 0.")]
+    #[error("the replication factor is not above 0")]
     ReplicationFactor,
-    #[error("Replication factor: {wanted} larger than available brokers: {available}.")]
+    #[error("{wanted} replicas are asked for, {available} brokers are live")]
     TooFewBrokers { wanted: usize, available: usize },
-    #[error("Not all brokers have rack information for replica rack aware assignment.")]
+    #[error("some brokers have a rack and some have none")]
     SomeRacksUnknown,
 }
 

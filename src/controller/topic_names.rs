@@ -17,15 +17,13 @@ pub fn is_internal(name: &str) -> bool {
 /// Why `name` cannot be a topic's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    #[error("Topic name is invalid: the empty string is not allowed")]
+    #[error("a topic name cannot be empty")]
     Empty,
-    #[error("Topic name is invalid: '{0}' is not allowed")]
+    #[error("a topic cannot be named '{0}'")]
     Dots(String),
-    #[error("Topic name is invalid: the length of '{0}' is longer than the max allowed length 249")]
+    #[error("topic name '{0}' is longer than 249 characters")]
     TooLong(String),
-    #[error(
-        "Topic name is invalid: '{0}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    )]
+    #[error("topic name '{0}' has characters other than ASCII letters, digits, '.', '_' and '-'")]
     Character(String),
 }
 

@@ -52,4 +52,4 @@ pub mod manager;
 mod partition_dir;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -1,0 +1,321 @@
+//! From request to znodes to partitions, on one broker. Nodes and JSON as a live 3.9.1 writes them.
+
+use std::sync::Arc;
+
+use super::admin::NewTopic;
+use super::message::ControlBody;
+use super::testing::{Node, tree};
+use crate::config::BrokerConfig;
+use crate::replication::partition::{PartitionFetch, Reader};
+use crate::storage::log::{AppendParams, Origin};
+use crate::storage::testing::batch;
+use crate::types::{Acks, BrokerId, IsolationLevel, LeaderEpoch, Offset};
+use crate::wire::error_code::ErrorCode;
+
+const CONSUMER: Reader = Reader::Consumer(IsolationLevel::ReadUncommitted);
+
+fn produce() -> AppendParams {
+    AppendParams { origin: Origin::Client { produce_version: 9 }, leader_epoch: LeaderEpoch::NONE, now_ms: 2_000 }
+}
+
+fn fetch(offset: i64) -> PartitionFetch {
+    PartitionFetch {
+        reader: CONSUMER,
+        offset: Offset(offset),
+        current_leader_epoch: LeaderEpoch::NONE,
+        last_fetched_epoch: LeaderEpoch::NONE,
+        log_start_offset: Offset::NONE,
+        max_bytes: 1 << 20,
+        min_one_batch: true,
+        only_leader: true,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_broker_is_registered_and_elected() {
+    let node = Node::fresh().await;
+    assert!(node.admin.is_controller());
+    assert_eq!(node.node("/controller_epoch").await, Some(("1".into(), 1, 0)));
+    let held = r#"{"version":2,"brokerid":1,"timestamp":"1000","kraftControllerEpoch":-1}"#;
+    assert_eq!(node.node("/controller").await, Some((held.into(), 0, 0)));
+    let features = r#"{"features":{},"version":2,"status":1}"#;
+    assert_eq!(node.node("/feature").await, Some((features.into(), 0, 0)));
+    let snapshot = node.cluster.load();
+    assert_eq!(snapshot.controller, Some(BrokerId(1)));
+    assert_eq!(snapshot.brokers[&BrokerId(1)].epoch, node.receiver.broker_epoch());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_lives_from_creation_to_deletion() {
+    let node = Node::fresh().await;
+    let created = node.create("t1", 2, &[("retention.ms", "3600000")]).await;
+
+    let topic = format!(
+        r#"{{"partitions":{{"0":[1],"1":[1]}},"topic_id":"{}","adding_replicas":{{}},"removing_replicas":{{}},"version":3}}"#,
+        created.id
+    );
+    assert_eq!(node.node("/brokers/topics/t1").await, Some((topic, 0, 1)));
+    assert_eq!(node.node("/brokers/topics/t1/partitions").await, Some((String::new(), 0, 2)));
+    assert_eq!(node.node("/brokers/topics/t1/partitions/1").await, Some((String::new(), 0, 1)));
+    let state = r#"{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}"#;
+    assert_eq!(node.node("/brokers/topics/t1/partitions/1/state").await, Some((state.into(), 0, 0)));
+    let config = r#"{"version":1,"config":{"retention.ms":"3600000"}}"#;
+    assert_eq!(node.node("/config/topics/t1").await, Some((config.into(), 0, 0)));
+    assert_eq!(node.eyes.children("/config/changes").await.unwrap(), Vec::<String>::new());
+
+    let partition = node.table.get("t1", 1).unwrap();
+    assert_eq!((partition.is_leader(), partition.isr()), (true, vec![BrokerId(1)]));
+    assert_eq!(partition.topic_id(), created.id);
+    assert_eq!(partition.log().unwrap().config().retention_ms, 3_600_000, "made with its own configuration");
+    let append = partition.append_to_leader(&mut batch(3), Acks::All, produce()).unwrap();
+    assert_eq!((append.info.first_offset, append.committed_at), (Offset(0), None), "committed by the append itself");
+    let read = partition.read(fetch(0)).unwrap();
+    assert_eq!((read.offsets.high_watermark, read.offsets.log_end), (Offset(3), Offset(3)));
+    assert_eq!(read.slice.map(|slice| slice.len), Some(batch(3).len()));
+
+    node.admin.delete_topic("t1").await.unwrap();
+    assert!(node.admin.wait_for_leaders("t1", 0, 20_000).await);
+    let gone = async {
+        while node.node("/admin/delete_topics/t1").await.is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), gone).await.unwrap();
+    assert_eq!(node.node("/brokers/topics/t1").await, None);
+    assert_eq!(node.node("/config/topics/t1").await, None);
+    assert!(node.table.get("t1", 1).is_none());
+    assert!(!partition.is_leader());
+    assert!(node.table.logs().get(partition.topic_partition()).is_none());
+    assert!(!node.configs.load().topics.contains_key("t1"));
+
+    // The same name is another topic.
+    let again = node.create("t1", 1, &[]).await;
+    assert_ne!(again.id, created.id);
+    assert_eq!(node.table.get("t1", 0).unwrap().log().unwrap().offsets().log_end, Offset(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn brokers_are_told_in_kafkas_order() {
+    let node = Node::fresh().await;
+    node.create("t", 1, &[]).await;
+    node.admin.delete_topic("t").await.unwrap();
+    assert!(node.admin.wait_for_leaders("t", 0, 20_000).await);
+    let deleted = async {
+        while node.table.get("t", 0).is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), deleted).await.unwrap();
+    let sent: Vec<String> = node
+        .sent
+        .lock()
+        .iter()
+        .map(|request| match &request.body {
+            ControlBody::LeaderAndIsr(changes) => format!("LeaderAndIsr new={}", changes[0].is_new),
+            ControlBody::UpdateMetadata(update) => match update.partitions.first() {
+                None => "UpdateMetadata brokers".into(),
+                Some(partition) => format!("UpdateMetadata leader={}", partition.meta.leader),
+            },
+            ControlBody::StopReplica(stops) => {
+                format!("StopReplica delete={} epoch={}", stops[0].delete, stops[0].leader_epoch)
+            }
+        })
+        .collect();
+    assert_eq!(
+        sent,
+        [
+            "UpdateMetadata brokers",
+            "LeaderAndIsr new=true",
+            "UpdateMetadata leader=1",
+            "UpdateMetadata leader=-2",
+            "StopReplica delete=false epoch=-2",
+            "StopReplica delete=true epoch=-2",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn partitions_are_added_by_writing_the_topic() {
+    let node = Node::fresh().await;
+    let created = node.create("t", 1, &[]).await;
+    let code = |result: Result<(), super::admin::AdminError>| result.map_err(|error| error.code).err();
+    assert_eq!(code(node.admin.create_partitions("t", 1, None, false).await), Some(ErrorCode::InvalidPartitions));
+    assert_eq!(code(node.admin.create_partitions("t", 0, None, false).await), Some(ErrorCode::InvalidPartitions));
+    assert_eq!(code(node.admin.create_partitions("x", 3, None, false).await), Some(ErrorCode::UnknownTopicOrPartition));
+    for bad in [vec![vec![1]], vec![vec![1], vec![7]], vec![vec![1], vec![1, 1]], vec![vec![1], vec![]]] {
+        let bad = bad.into_iter().map(|ids: Vec<i32>| ids.into_iter().map(BrokerId).collect()).collect();
+        assert_eq!(
+            code(node.admin.create_partitions("t", 3, Some(bad), false).await),
+            Some(ErrorCode::InvalidReplicaAssignment)
+        );
+    }
+    node.admin.create_partitions("t", 3, None, true).await.unwrap();
+    assert_eq!(node.node("/brokers/topics/t").await.unwrap().1, 0, "validate_only writes nothing");
+
+    node.admin.create_partitions("t", 3, None, false).await.unwrap();
+    assert!(node.admin.wait_for_leaders("t", 3, 20_000).await);
+    let topic = format!(
+        r#"{{"partitions":{{"0":[1],"1":[1],"2":[1]}},"topic_id":"{}","adding_replicas":{{}},"removing_replicas":{{}},"version":3}}"#,
+        created.id
+    );
+    assert_eq!(node.node("/brokers/topics/t").await, Some((topic, 1, 1)));
+    assert!(node.table.get("t", 2).unwrap().is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_configuration_reaches_the_log() {
+    let node = Node::fresh().await;
+    node.create("t", 1, &[]).await;
+    let log = node.table.get("t", 0).unwrap().log().unwrap();
+    node.admin.set_topic_configs("t", [("segment.bytes".into(), "2048".into())].into()).await.unwrap();
+    let applied = async {
+        while log.config().segment_bytes != 2048 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), applied).await.unwrap();
+    let config = r#"{"version":1,"config":{"segment.bytes":"2048"}}"#;
+    assert_eq!(node.node("/config/topics/t").await, Some((config.into(), 1, 0)));
+    let change = r#"{"version":2,"entity_path":"topics/t"}"#;
+    assert_eq!(node.node("/config/changes/config_change_0000000000").await, Some((change.into(), 0, 0)));
+    assert_eq!(node.configs.load().topics["t"]["segment.bytes"], "2048");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_created_is_refused_in_kafkas_order() {
+    let node = Node::fresh().await;
+    node.create("there", 1, &[]).await;
+    node.create("a.b", 1, &[]).await;
+    let topic = |name: &str, partitions: i32, factor: i16| NewTopic {
+        name: name.into(),
+        num_partitions: partitions,
+        replication_factor: factor,
+        ..NewTopic::default()
+    };
+    let assigned = |assignments: &[(i32, &[i32])]| NewTopic {
+        assignments: assignments
+            .iter()
+            .map(|(index, ids)| (*index, ids.iter().copied().map(BrokerId).collect()))
+            .collect(),
+        ..topic("n", -1, -1)
+    };
+    let configured = |name: &str, partitions: i32, key: &str, value: Option<&str>| NewTopic {
+        configs: vec![(key.into(), value.map(Into::into))],
+        ..topic(name, partitions, 1)
+    };
+    let cases = [
+        (topic("there", 0, 9), ErrorCode::TopicAlreadyExists),
+        (configured("n", 0, "retention.ms", None), ErrorCode::InvalidConfig),
+        (NewTopic { num_partitions: 1, ..assigned(&[(0, &[1])]) }, ErrorCode::InvalidRequest),
+        (topic("/", 0, 0), ErrorCode::InvalidPartitions),
+        (topic("/", -2, 1), ErrorCode::InvalidPartitions),
+        (topic("/", 1, 0), ErrorCode::InvalidReplicationFactor),
+        (topic("/", 1, 9), ErrorCode::InvalidReplicationFactor),
+        (topic("/", 1, 1), ErrorCode::InvalidTopicException),
+        (topic("a_b", 1, 1), ErrorCode::InvalidTopicException),
+        (assigned(&[(0, &[1]), (2, &[1])]), ErrorCode::InvalidReplicaAssignment),
+        (assigned(&[(0, &[1]), (1, &[1, 2])]), ErrorCode::InvalidReplicaAssignment),
+        (assigned(&[(0, &[1, 1])]), ErrorCode::InvalidReplicaAssignment),
+        (configured("n", 1, "no.such.key", Some("1")), ErrorCode::InvalidConfig),
+        (configured("n", 1, "retention.ms", Some("soon")), ErrorCode::InvalidConfig),
+    ];
+    for (asked, code) in cases {
+        let described = format!("{asked:?}");
+        assert_eq!(node.admin.create_topic(asked, false).await.unwrap_err().code, code, "{described}");
+    }
+    let created = node.admin.create_topic(topic("n", -1, -1), true).await.unwrap();
+    assert_eq!((created.num_partitions, created.replication_factor, created.id.is_zero()), (1, 1, true));
+    assert_eq!(node.node("/config/topics/n").await, None, "validate_only writes nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_on_an_unknown_broker_alone_waits_for_it() {
+    let node = Node::fresh().await;
+    let topic = NewTopic {
+        name: "t".into(),
+        num_partitions: -1,
+        replication_factor: -1,
+        assignments: [(0, vec![BrokerId(9)])].into(),
+        configs: Vec::new(),
+    };
+    node.admin.create_topic(topic, false).await.unwrap();
+    assert!(!node.admin.wait_for_leaders("t", 1, 100).await);
+    assert_eq!(node.node("/brokers/topics/t/partitions").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_session_registers_and_is_elected_again() {
+    let node = Node::fresh().await;
+    node.create("t", 1, &[]).await;
+    let (session, epoch) = (node.session.store().session_id(), node.receiver.broker_epoch());
+    node.tree.expire(session).await.unwrap();
+    node.until(|snapshot| snapshot.brokers.values().any(|broker| broker.epoch > epoch)).await;
+    assert!(node.receiver.broker_epoch() > epoch);
+    assert_ne!(node.session.store().session_id(), session);
+    assert_eq!(node.node("/controller_epoch").await, Some(("2".into(), 2, 0)));
+    assert!(node.table.get("t", 0).unwrap().is_leader(), "served on all the while");
+    node.create("u", 1, &[]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_controller_node_forces_an_election() {
+    let node = Node::fresh().await;
+    node.eyes.delete("/controller", -1).await.unwrap();
+    node.create_when_elected("t").await;
+    assert_eq!(node.node("/controller_epoch").await, Some(("2".into(), 2, 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_finds_its_topics_and_bumps_no_leader_epoch() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree();
+    let first = Node::start(1, tree.clone(), dir.path(), BrokerConfig::default()).await;
+    first.create("t", 1, &[]).await;
+    first.table.get("t", 0).unwrap().append_to_leader(&mut batch(2), Acks::All, produce()).unwrap();
+    first.controller.stop();
+    first.table.logs().close();
+    tree.expire(first.session.store().session_id()).await.unwrap();
+    drop(first);
+
+    let second = Node::start(1, tree, dir.path(), BrokerConfig::default()).await;
+    assert!(second.admin.wait_for_leaders("t", 1, 20_000).await);
+    let partition = second.table.get("t", 0).unwrap();
+    assert_eq!(partition.leader_epoch(), LeaderEpoch(0));
+    assert_eq!(partition.log().unwrap().offsets().high_watermark, Offset(2));
+    let state = r#"{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}"#;
+    assert_eq!(second.node("/brokers/topics/t/partitions/0/state").await, Some((state.into(), 0, 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_request_for_no_topic_is_removed() {
+    let node = Node::fresh().await;
+    node.eyes.create("/admin/delete_topics/x", None, crate::metastore::CreateMode::Persistent).await.unwrap();
+    let gone = async {
+        while node.node("/admin/delete_topics/x").await.is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), gone).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_controller_changes_nothing() {
+    let node = Node::fresh().await;
+    let fence = super::fence::Fence { store: Arc::clone(&node.eyes), epoch_version: 0 };
+    assert_eq!(fence.delete("/brokers/topics".into()).await, Err(super::fence::Lost::Moved));
+}
+
+impl Node {
+    async fn create_when_elected(&self, name: &str) {
+        let elected = async {
+            while self.node("/controller_epoch").await.is_some_and(|(epoch, ..)| epoch == "1")
+                || self.node("/controller").await.is_none()
+                || !self.admin.is_controller()
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(20), elected).await.unwrap();
+        self.create(name, 1, &[]).await;
+    }
+}
