@@ -1,0 +1,188 @@
+//! A lane is a list of units against one kind of broker; the report counts what became of them.
+
+use std::fmt;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::broker::{Broker, On};
+
+/// How much of a lane is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    Light,
+    Full,
+}
+
+pub struct Lane {
+    pub name: &'static str,
+    pub what: &'static str,
+    pub run: fn(&mut Run) -> Result<()>,
+}
+
+/// A lane or unit cannot run here; the reason is shown and counted.
+#[derive(Debug)]
+pub struct Skip(pub String);
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Skip {}
+
+/// `Err` with a [`Skip`] inside.
+pub fn skip<T>(reason: impl Into<String>) -> Result<T> {
+    Err(Skip(reason.into()).into())
+}
+
+#[derive(Debug)]
+pub enum Outcome {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+impl Outcome {
+    fn of(result: Result<()>) -> Outcome {
+        match result {
+            Ok(()) => Outcome::Passed,
+            Err(error) => match error.downcast_ref::<Skip>() {
+                Some(Skip(reason)) if required() => Outcome::Failed(format!("skipped, but required: {reason}")),
+                Some(Skip(reason)) => Outcome::Skipped(reason.clone()),
+                None => Outcome::Failed(format!("{error:#}")),
+            },
+        }
+    }
+}
+
+fn required() -> bool {
+    std::env::var("KLAMM_REQUIRE_LANES").is_ok_and(|value| value == "1")
+}
+
+pub struct Unit {
+    pub name: String,
+    pub outcome: Outcome,
+    /// Failed the first time, for this reason, and was run again.
+    pub before: Option<String>,
+}
+
+/// One lane while it runs.
+pub struct Run {
+    pub lane: &'static str,
+    pub form: Form,
+    pub on: On,
+    pub units: Vec<Unit>,
+    broker: Option<Broker>,
+}
+
+impl Run {
+    pub fn lane(lane: &Lane, form: Form, on: &On) -> Run {
+        let mut run = Run { lane: lane.name, form, on: on.clone(), units: Vec::new(), broker: None };
+        println!("\n== {}: {}", lane.name, lane.what);
+        let started = Instant::now();
+        if let Err(error) = (lane.run)(&mut run) {
+            let outcome = Outcome::of(Err(error));
+            if let Outcome::Skipped(reason) = &outcome {
+                println!("skipped {}: {reason}", lane.name);
+            }
+            run.record("(the lane itself)".into(), outcome, None, started.elapsed());
+        }
+        if run.failures() > 0
+            && let Some(broker) = &run.broker
+        {
+            println!("-- end of the broker's log\n{}", broker.log_tail(40));
+        }
+        run.broker = None;
+        run
+    }
+
+    pub fn full(&self) -> bool {
+        self.form == Form::Full
+    }
+
+    /// The lane's broker, started with the settings of every lane at first use.
+    pub fn broker(&mut self) -> Result<&mut Broker> {
+        if self.broker.is_none() {
+            self.broker = Some(Broker::start(&self.on, &[])?);
+        }
+        Ok(self.broker.as_mut().expect("started above"))
+    }
+
+    pub fn address(&mut self) -> Result<String> {
+        Ok(self.broker()?.address())
+    }
+
+    /// Runs `work`; once more, alone, if it fails. Both results are shown.
+    pub fn unit(&mut self, name: impl Into<String>, work: impl Fn() -> Result<()>) {
+        let name = name.into();
+        let started = Instant::now();
+        let first = Outcome::of(work());
+        let (outcome, before) = match first {
+            Outcome::Failed(reason) => {
+                println!("FAIL  {}: {name}: {reason}", self.lane);
+                println!("      again:");
+                (Outcome::of(work()), Some(reason))
+            }
+            other => (other, None),
+        };
+        self.record(name, outcome, before, started.elapsed());
+    }
+
+    /// Counts a unit whose outcome is known already.
+    pub fn settled(&mut self, name: impl Into<String>, result: Result<()>) {
+        self.record(name.into(), Outcome::of(result), None, Duration::ZERO);
+    }
+
+    fn record(&mut self, name: String, outcome: Outcome, before: Option<String>, took: Duration) {
+        let seconds = took.as_secs_f32();
+        match &outcome {
+            Outcome::Passed => println!("ok    {}: {name} ({seconds:.1} s)", self.lane),
+            Outcome::Failed(reason) => println!("FAIL  {}: {name} ({seconds:.1} s): {reason}", self.lane),
+            Outcome::Skipped(reason) => println!("skip  {}: {name}: {reason}", self.lane),
+        }
+        self.units.push(Unit { name, outcome, before });
+    }
+
+    pub fn failures(&self) -> usize {
+        self.units.iter().filter(|unit| matches!(unit.outcome, Outcome::Failed(_))).count()
+    }
+}
+
+/// What all lanes came to.
+#[derive(Default)]
+pub struct Report {
+    runs: Vec<(&'static str, Vec<Unit>)>,
+}
+
+impl Report {
+    pub fn add(&mut self, run: Run) {
+        self.runs.push((run.lane, run.units));
+    }
+
+    /// Names failures, skips and units that passed only the second time; the last line is the count.
+    pub fn close(self) -> ExitCode {
+        let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+        println!();
+        for (lane, unit) in self.runs.iter().flat_map(|(lane, units)| units.iter().map(move |unit| (lane, unit))) {
+            match &unit.outcome {
+                Outcome::Passed => passed += 1,
+                Outcome::Failed(reason) => {
+                    failed += 1;
+                    println!("failed  {lane}: {}: {reason}", unit.name);
+                }
+                Outcome::Skipped(reason) => {
+                    skipped += 1;
+                    println!("skipped {lane}: {}: {reason}", unit.name);
+                }
+            }
+            if let (Outcome::Passed, Some(reason)) = (&unit.outcome, &unit.before) {
+                println!("passed only the second time  {lane}: {}: {reason}", unit.name);
+            }
+        }
+        println!("{passed} passed, {failed} failed, {skipped} skipped");
+        if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+}

@@ -1,0 +1,60 @@
+//! The conversations, by subject.
+
+mod cluster;
+mod configs;
+mod fetch;
+mod framing;
+mod metadata;
+mod offsets;
+mod produce;
+mod records;
+mod sessions;
+mod topics;
+
+use anyhow::Result;
+use kafka_protocol::messages::ApiKey;
+
+use super::script::Script;
+
+/// In this order: the early ones see brokers without topics.
+pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
+    ("cluster", cluster::run),
+    ("framing", framing::run),
+    ("metadata", metadata::run),
+    ("topics", topics::run),
+    ("partitions", topics::partitions),
+    ("produce", produce::run),
+    ("old-formats", produce::old_formats),
+    ("bad-batches", produce::bad_batches),
+    ("producer-ids", produce::producer_ids),
+    ("topic-settings", produce::topic_settings),
+    ("fetch", fetch::run),
+    ("fetch-limits", fetch::limits),
+    ("codecs", fetch::codecs),
+    ("sessions", sessions::run),
+    ("list-offsets", offsets::list),
+    ("epochs", offsets::epochs),
+    ("delete-records", records::run),
+    ("configs", configs::describe),
+    ("alter-configs", configs::alter),
+    ("log-dirs", cluster::log_dirs),
+];
+
+/// What the conversations speak of; an API served beyond these needs one.
+pub const APIS: &[ApiKey] = &[
+    ApiKey::Produce,
+    ApiKey::Fetch,
+    ApiKey::ListOffsets,
+    ApiKey::Metadata,
+    ApiKey::ApiVersions,
+    ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::DeleteRecords,
+    ApiKey::OffsetForLeaderEpoch,
+    ApiKey::DescribeConfigs,
+    ApiKey::AlterConfigs,
+    ApiKey::DescribeLogDirs,
+    ApiKey::CreatePartitions,
+    ApiKey::IncrementalAlterConfigs,
+    ApiKey::DescribeCluster,
+];
