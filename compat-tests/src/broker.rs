@@ -218,7 +218,9 @@ impl Broker {
     }
 
     pub fn log_text(&self) -> String {
-        fs::read(self.dir.join("broker.log")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        fs::read(self.dir.join("broker.log"))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 
     pub fn log_tail(&self, lines: usize) -> String {

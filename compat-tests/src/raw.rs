@@ -27,7 +27,8 @@ pub struct Connection {
 impl Connection {
     pub fn open(address: &str) -> Result<Connection> {
         let target = address.to_socket_addrs()?.next().ok_or_else(|| anyhow!("{address} names no address"))?;
-        let stream = TcpStream::connect_timeout(&target, Duration::from_secs(10)).with_context(|| address.to_owned())?;
+        let stream =
+            TcpStream::connect_timeout(&target, Duration::from_secs(10)).with_context(|| address.to_owned())?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream })
     }

@@ -160,7 +160,15 @@ pub fn message_set(magic: i8, codec: i16, records: &[Record]) -> Vec<u8> {
     bytes
 }
 
-fn put_message(out: &mut Vec<u8>, offset: i64, magic: i8, attributes: i8, stamp: i64, key: Option<&[u8]>, value: Option<&[u8]>) {
+fn put_message(
+    out: &mut Vec<u8>,
+    offset: i64,
+    magic: i8,
+    attributes: i8,
+    stamp: i64,
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+) {
     let mut checked = Vec::new();
     checked.put_i8(magic);
     checked.put_i8(attributes);

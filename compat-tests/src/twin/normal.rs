@@ -34,7 +34,9 @@ fn node(name: &str, tree: &Tree, own: &Own, sorted: bool) -> Result<Tree> {
         ("log_append_time_ms", Tree::Word(time)) if time != "-1" => placeholder("time"),
         ("total_bytes" | "usable_bytes", Tree::Word(bytes)) if bytes != "-1" => placeholder("bytes"),
         // The project has its own words; that there are words is compared.
-        ("error_message" | "documentation", Tree::Text(text)) if !text.is_empty() => placeholder("text"),
+        ("error_message" | "batch_index_error_message" | "documentation", Tree::Text(text)) if !text.is_empty() => {
+            placeholder("text")
+        }
         ("port", Tree::Word(port)) if *port == own.port.to_string() => placeholder("port"),
         ("records", Tree::Bytes(bytes)) => record_tree(bytes)?,
         (_, Tree::Text(text)) => {
@@ -72,9 +74,10 @@ fn record_tree(bytes: &[u8]) -> Result<Tree> {
         // Bit 3: the broker's own clock.
         let time = |value: i64| if batch.attributes & 8 != 0 { Tree::Text("<time>".into()) } else { word(value) };
         let record = |record: &records::Record| {
-            let headers = record.headers.iter().map(|(key, value)| {
-                Tree::List(vec![Tree::Bytes(key.clone()), bytes_or_null(value)])
-            });
+            let headers = record
+                .headers
+                .iter()
+                .map(|(key, value)| Tree::List(vec![Tree::Bytes(key.clone()), bytes_or_null(value)]));
             Tree::Fields(vec![
                 ("offset".into(), word(record.offset)),
                 ("timestamp".into(), time(record.timestamp)),

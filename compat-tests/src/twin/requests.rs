@@ -1,13 +1,16 @@
 //! Requests in few words.
 
 use bytes::Bytes;
-use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig};
+use kafka_protocol::messages::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{
-    BrokerId, CreateTopicsRequest, FetchRequest, ListOffsetsRequest, ProduceRequest, RequestKind, TopicName, TransactionalId,
+    BrokerId, CreateTopicsRequest, FetchRequest, ListOffsetsRequest, ProduceRequest, RequestKind, TopicName,
+    TransactionalId,
 };
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
@@ -26,7 +29,10 @@ pub fn metadata_topic(name: StrBytes) -> MetadataRequestTopic {
 
 /// A topic with counts.
 pub fn counted(name: &str, partitions: i32, replication: i16) -> CreatableTopic {
-    CreatableTopic::default().with_name(topic_name(name)).with_num_partitions(partitions).with_replication_factor(replication)
+    CreatableTopic::default()
+        .with_name(topic_name(name))
+        .with_num_partitions(partitions)
+        .with_replication_factor(replication)
 }
 
 /// A topic with replicas per partition.
@@ -40,9 +46,9 @@ pub fn assigned(name: &str, assignment: &[(i32, &[i32])]) -> CreatableTopic {
 }
 
 pub fn with_configs(topic: CreatableTopic, configs: &[(&str, Option<&str>)]) -> CreatableTopic {
-    let configs = configs.iter().map(|(name, value)| {
-        CreatableTopicConfig::default().with_name(text(name)).with_value(value.map(text))
-    });
+    let configs = configs
+        .iter()
+        .map(|(name, value)| CreatableTopicConfig::default().with_name(text(name)).with_value(value.map(text)));
     topic.with_configs(configs.collect())
 }
 
@@ -54,7 +60,8 @@ pub fn create(topics: Vec<CreatableTopic>) -> CreateTopicsRequest {
 pub fn produce(acks: i16, parts: &[(&str, i32, Option<Vec<u8>>)]) -> ProduceRequest {
     let mut topics: Vec<TopicProduceData> = Vec::new();
     for (topic, partition, records) in parts {
-        let data = PartitionProduceData::default().with_index(*partition).with_records(records.clone().map(Bytes::from));
+        let data =
+            PartitionProduceData::default().with_index(*partition).with_records(records.clone().map(Bytes::from));
         match topics.last_mut() {
             Some(last) if *last.name == text(topic) => last.partition_data.push(data),
             _ => topics.push(TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(vec![data])),
@@ -91,7 +98,10 @@ pub fn fetch(version: i16, topics: Vec<FetchTopic>) -> FetchRequest {
 /// `(partition, timestamp)` of one topic.
 pub fn list_offsets(topic: &str, wanted: &[(i32, i64)]) -> ListOffsetsRequest {
     let partitions = wanted.iter().map(|&(partition, timestamp)| {
-        ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(timestamp).with_max_num_offsets(1)
+        ListOffsetsPartition::default()
+            .with_partition_index(partition)
+            .with_timestamp(timestamp)
+            .with_max_num_offsets(1)
     });
     let topic = ListOffsetsTopic::default().with_name(topic_name(topic)).with_partitions(partitions.collect());
     ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![topic])

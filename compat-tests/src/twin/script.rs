@@ -12,7 +12,7 @@ use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 use super::normal::{Own, normal};
-use super::requests::metadata_topic;
+use super::requests::{counted, create, metadata_topic};
 use super::tree::{Tree, differences};
 use crate::broker::Broker;
 use crate::raw::{self, Connection, Heard};
@@ -197,6 +197,7 @@ impl Script {
         let step = format!("{}: {step}", self.name);
         let mut trees = Vec::new();
         for (side, frame) in self.sides.iter_mut().zip(frames) {
+            let started = Instant::now();
             trees.push(match side.exchange(frame)? {
                 Heard::Reply(bytes) => match side.understand(api, version, bytes) {
                     Ok(tree) => tree,
@@ -205,17 +206,33 @@ impl Script {
                 Heard::Closed => Tree::Text("<closed>".into()),
                 Heard::Silent => Tree::Text("<silent>".into()),
             });
+            if std::env::var_os("KLAMM_TWIN_TIMES").is_some() && started.elapsed() > Duration::from_millis(100) {
+                println!("      {} took {} ms: {step} v{version}", side.who, started.elapsed().as_millis());
+            }
         }
         self.compared += 1;
         *self.covered.entry((api as i16, version)).or_default() += 1;
         for (field, kafka, klamm) in differences(&trees[0], &trees[1]) {
-            self.differences.push(Difference { step: step.clone(), api: format!("{api:?}"), version, field, kafka, klamm });
+            self.differences.push(Difference {
+                step: step.clone(),
+                api: format!("{api:?}"),
+                version,
+                field,
+                kafka,
+                klamm,
+            });
         }
         Ok(())
     }
 
     /// Sends frames that must not be answered, then an ApiVersions: its answer comes first, or the connection is closed.
-    pub fn unanswered(&mut self, step: &str, api: ApiKey, version: i16, build: impl Fn(&Side) -> RequestKind) -> Result<()> {
+    pub fn unanswered(
+        &mut self,
+        step: &str,
+        api: ApiKey,
+        version: i16,
+        build: impl Fn(&Side) -> RequestKind,
+    ) -> Result<()> {
         self.correlation += 2;
         let probe = RequestKind::ApiVersions(ApiVersionsRequest::default());
         let probe = raw::frame(ApiKey::ApiVersions, 0, self.correlation + 1, &probe)?;
@@ -260,6 +277,27 @@ impl Script {
     /// Fresh connections for the next step.
     pub fn reconnect(&mut self) {
         self.sides.iter_mut().for_each(|side| side.connection = None);
+    }
+
+    /// Makes a topic on both, however long a deleted one of that name lingers. Not compared.
+    pub fn make_topic(&mut self, topic: &str, partitions: i32) -> Result<()> {
+        let request = RequestKind::CreateTopics(create(vec![counted(topic, partitions, 1)]));
+        let frame = raw::frame(ApiKey::CreateTopics, 2, 7, &request)?;
+        for side in &mut self.sides {
+            let until = Instant::now() + LIMIT;
+            loop {
+                let Heard::Reply(bytes) = side.exchange(&frame)? else { bail!("{} did not create {topic}", side.who) };
+                let (_, ResponseKind::CreateTopics(created)) = raw::decode(ApiKey::CreateTopics, 2, bytes)? else {
+                    bail!("no CreateTopics response")
+                };
+                match created.topics.first().map(|topic| topic.error_code) {
+                    Some(0) => break,
+                    error if Instant::now() > until => bail!("{} does not create {topic}: {error:?}", side.who),
+                    _ => thread::sleep(Duration::from_millis(20)),
+                }
+            }
+        }
+        self.await_topic(topic, partitions as usize)
     }
 
     /// Waits until both brokers have the topic with a leader for each of its partitions.

@@ -33,6 +33,7 @@ impl Tree {
         }
     }
 
+    #[cfg(test)]
     pub fn number(&self) -> Option<i64> {
         match self {
             Tree::Word(word) => word.parse().ok(),
@@ -257,7 +258,8 @@ mod tests {
             c: bytes::Bytes,
             d: std::collections::BTreeMap<i32, i32>,
         }
-        let outer = Outer { a: Some("x\"}\u{7f}"), b: vec![Inner(-1)], c: b"\x00\"\xff"[..].into(), d: [(1, 2)].into() };
+        let outer =
+            Outer { a: Some("x\"}\u{7f}"), b: vec![Inner(-1)], c: b"\x00\"\xff"[..].into(), d: [(1, 2)].into() };
         let tree = Tree::of(&Some(outer)).unwrap();
         assert_eq!(tree.field("a"), Some(&Tree::Text("x\"}\u{7f}".into())));
         assert_eq!(tree.field("b"), Some(&Tree::List(vec![Tree::Word("-1".into())])));
@@ -268,7 +270,8 @@ mod tests {
     #[test]
     fn a_difference_is_named_by_its_path() {
         let tree = |code: &str| {
-            let topic = Tree::Fields(vec![("name".into(), Tree::Text("t".into())), ("code".into(), Tree::Word(code.into()))]);
+            let topic =
+                Tree::Fields(vec![("name".into(), Tree::Text("t".into())), ("code".into(), Tree::Word(code.into()))]);
             Tree::Fields(vec![("topics".into(), Tree::List(vec![topic]))])
         };
         let found = differences(&tree("0"), &tree("3"));

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
-use kafka_protocol::messages::{ApiKey, ApiVersionsRequest, DescribeClusterRequest, DescribeLogDirsRequest, RequestKind};
+use kafka_protocol::messages::{
+    ApiKey, ApiVersionsRequest, DescribeClusterRequest, DescribeLogDirsRequest, RequestKind,
+};
 
 use super::super::requests::{counted, create, produce_one, text, topic_name};
 use super::super::script::Script;
@@ -18,8 +20,12 @@ pub fn run(script: &mut Script) -> Result<()> {
         if version >= 3 { software("a.b-c", "1.0") } else { RequestKind::ApiVersions(ApiVersionsRequest::default()) }
     })?;
     for version in [3, 4] {
-        for (name, number) in [("", ""), ("-a", "1"), ("a-", "1"), ("a b", "1"), ("a", ""), ("a", "1..2"), ("ä", "1"), ("A", "0")] {
-            script.ask(&format!("software {name:?} {number:?}"), ApiKey::ApiVersions, version, |_| software(name, number))?;
+        for (name, number) in
+            [("", ""), ("-a", "1"), ("a-", "1"), ("a b", "1"), ("a", ""), ("a", "1..2"), ("ä", "1"), ("A", "0")]
+        {
+            script.ask(&format!("software {name:?} {number:?}"), ApiKey::ApiVersions, version, |_| {
+                software(name, number)
+            })?;
         }
     }
     // Above (and below) the range: the oldest layout with 35, and the connection lives on.
@@ -32,7 +38,9 @@ pub fn run(script: &mut Script) -> Result<()> {
     for operations in [false, true] {
         script.ask_all(&format!("authorized operations {operations}"), ApiKey::DescribeCluster, |_, _| {
             let request = DescribeClusterRequest::default();
-            RequestKind::DescribeCluster(request.with_include_cluster_authorized_operations(operations).with_endpoint_type(1))
+            RequestKind::DescribeCluster(
+                request.with_include_cluster_authorized_operations(operations).with_endpoint_type(1),
+            )
         })?;
     }
     for endpoint in [0, 2, 3] {

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::{
-    AlterConfigsRequest, ApiKey, DescribeConfigsRequest, IncrementalAlterConfigsRequest, RequestKind, alter_configs_request,
-    incremental_alter_configs_request,
+    AlterConfigsRequest, ApiKey, DescribeConfigsRequest, IncrementalAlterConfigsRequest, RequestKind,
+    alter_configs_request, incremental_alter_configs_request,
 };
 
 use super::super::requests::text;
@@ -18,7 +18,10 @@ const LOGGER: i8 = 8;
 fn describe_request(resources: &[(i8, &str, Option<&[&str]>)], synonyms: bool, words: bool) -> RequestKind {
     let resources = resources.iter().map(|(kind, name, keys)| {
         let keys = keys.map(|keys| keys.iter().map(|key| text(key)).collect());
-        DescribeConfigsResource::default().with_resource_type(*kind).with_resource_name(text(name)).with_configuration_keys(keys)
+        DescribeConfigsResource::default()
+            .with_resource_type(*kind)
+            .with_resource_name(text(name))
+            .with_configuration_keys(keys)
     });
     let request = DescribeConfigsRequest::default().with_resources(resources.collect()).with_include_synonyms(synonyms);
     RequestKind::DescribeConfigs(request.with_include_documentation(words))
@@ -33,21 +36,41 @@ pub fn describe(script: &mut Script) -> Result<()> {
             script.ask("a topic", API, version, |_| describe_request(&[(TOPIC, &name, None)], flags.0, flags.1))?;
             script.ask("the broker", API, version, |_| describe_request(&[(BROKER, "1", None)], flags.0, flags.1))?;
         }
-        script.ask("one key", API, version, |_| describe_request(&[(TOPIC, &name, Some(&["cleanup.policy"]))], synonyms, words))?;
+        script.ask("one key", API, version, |_| {
+            describe_request(&[(TOPIC, &name, Some(&["cleanup.policy"]))], synonyms, words)
+        })?;
         script.ask("no keys", API, version, |_| describe_request(&[(TOPIC, &name, Some(&[]))], synonyms, words))?;
-        script.ask("an unknown key", API, version, |_| describe_request(&[(TOPIC, &name, Some(&["no.such", "retention.ms"]))], synonyms, words))?;
+        script.ask("an unknown key", API, version, |_| {
+            describe_request(&[(TOPIC, &name, Some(&["no.such", "retention.ms"]))], synonyms, words)
+        })?;
         script.ask("keys of the broker", API, version, |_| {
-            let keys = ["num.partitions", "default.replication.factor", "log.retention.ms", "log.retention.hours", "no.such", "listeners"];
+            let keys = [
+                "num.partitions",
+                "default.replication.factor",
+                "log.retention.ms",
+                "log.retention.hours",
+                "no.such",
+                "listeners",
+            ];
             describe_request(&[(BROKER, "1", Some(&keys))], synonyms, words)
         })?;
-        script.ask("the brokers' default", API, version, |_| describe_request(&[(BROKER, "", None)], synonyms, words))?;
+        script
+            .ask("the brokers' default", API, version, |_| describe_request(&[(BROKER, "", None)], synonyms, words))?;
         script.ask("another broker", API, version, |_| describe_request(&[(BROKER, "99", None)], synonyms, words))?;
-        script.ask("a broker that is no number", API, version, |_| describe_request(&[(BROKER, "x", None)], synonyms, words))?;
-        script.ask("unknown topics", API, version, |_| describe_request(&[(TOPIC, "nowhere", None), (TOPIC, "a/b", None), (TOPIC, "", None)], synonyms, words))?;
+        script.ask("a broker that is no number", API, version, |_| {
+            describe_request(&[(BROKER, "x", None)], synonyms, words)
+        })?;
+        script.ask("unknown topics", API, version, |_| {
+            describe_request(&[(TOPIC, "nowhere", None), (TOPIC, "a/b", None), (TOPIC, "", None)], synonyms, words)
+        })?;
         for kind in [0, 1, 3, 5, 16, 64, -1] {
-            script.ask(&format!("resource type {kind}"), API, version, |_| describe_request(&[(kind, &name, None)], synonyms, words))?;
+            script.ask(&format!("resource type {kind}"), API, version, |_| {
+                describe_request(&[(kind, &name, None)], synonyms, words)
+            })?;
         }
-        script.ask("another broker's loggers", API, version, |_| describe_request(&[(LOGGER, "99", None)], synonyms, words))?;
+        script.ask("another broker's loggers", API, version, |_| {
+            describe_request(&[(LOGGER, "99", None)], synonyms, words)
+        })?;
         script.ask("nothing", API, version, |_| describe_request(&[], synonyms, words))?;
         script.ask("one twice", API, version, |_| {
             let keys: Option<&[&str]> = Some(&["retention.ms"]);
@@ -60,10 +83,17 @@ pub fn describe(script: &mut Script) -> Result<()> {
 fn full(resources: &[(i8, &str, &[(&str, Option<&str>)])], validate_only: bool) -> RequestKind {
     use alter_configs_request::{AlterConfigsResource, AlterableConfig};
     let resources = resources.iter().map(|(kind, name, configs)| {
-        let configs = configs.iter().map(|(key, value)| AlterableConfig::default().with_name(text(key)).with_value(value.map(text)));
-        AlterConfigsResource::default().with_resource_type(*kind).with_resource_name(text(name)).with_configs(configs.collect())
+        let configs = configs
+            .iter()
+            .map(|(key, value)| AlterableConfig::default().with_name(text(key)).with_value(value.map(text)));
+        AlterConfigsResource::default()
+            .with_resource_type(*kind)
+            .with_resource_name(text(name))
+            .with_configs(configs.collect())
     });
-    RequestKind::AlterConfigs(AlterConfigsRequest::default().with_resources(resources.collect()).with_validate_only(validate_only))
+    RequestKind::AlterConfigs(
+        AlterConfigsRequest::default().with_resources(resources.collect()).with_validate_only(validate_only),
+    )
 }
 
 const SET: i8 = 0;
@@ -75,9 +105,15 @@ fn incremental(resources: &[(i8, &str, &[(&str, i8, Option<&str>)])], validate_o
     use incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
     let resources = resources.iter().map(|(kind, name, configs)| {
         let configs = configs.iter().map(|(key, operation, value)| {
-            AlterableConfig::default().with_name(text(key)).with_config_operation(*operation).with_value(value.map(text))
+            AlterableConfig::default()
+                .with_name(text(key))
+                .with_config_operation(*operation)
+                .with_value(value.map(text))
         });
-        AlterConfigsResource::default().with_resource_type(*kind).with_resource_name(text(name)).with_configs(configs.collect())
+        AlterConfigsResource::default()
+            .with_resource_type(*kind)
+            .with_resource_name(text(name))
+            .with_configs(configs.collect())
     });
     let request = IncrementalAlterConfigsRequest::default().with_resources(resources.collect());
     RequestKind::IncrementalAlterConfigs(request.with_validate_only(validate_only))
@@ -99,18 +135,31 @@ fn whole(script: &mut Script) -> Result<()> {
     const API: ApiKey = ApiKey::AlterConfigs;
     for version in script.versions(API) {
         let name = topic(script, &format!("whole{version}"), 1, &[("retention.ms", "1000")])?;
-        script.ask("validate only", API, version, |_| full(&[(TOPIC, &name, &[("segment.bytes", Some("5000"))])], true))?;
+        script.ask("validate only", API, version, |_| {
+            full(&[(TOPIC, &name, &[("segment.bytes", Some("5000"))])], true)
+        })?;
         script.ask("set", API, version, |_| full(&[(TOPIC, &name, &[("segment.bytes", Some("5000"))])], false))?;
         after(script, &name)?;
         script.ask("a bad value", API, version, |_| full(&[(TOPIC, &name, &[("segment.ms", Some("0"))])], false))?;
         script.ask("an unknown key", API, version, |_| full(&[(TOPIC, &name, &[("no.such", Some("0"))])], false))?;
         script.ask("a null value", API, version, |_| full(&[(TOPIC, &name, &[("segment.bytes", None)])], false))?;
-        script.ask("a key twice", API, version, |_| full(&[(TOPIC, &name, &[("segment.bytes", Some("6000")), ("segment.bytes", Some("7000"))])], false))?;
-        script.ask("unknown topics", API, version, |_| full(&[(TOPIC, "nowhere", &[("segment.bytes", Some("6000"))]), (TOPIC, "", &[]), (TOPIC, "a/b", &[])], false))?;
-        script.ask("one good, one bad", API, version, |_| full(&[(TOPIC, &name, &[("flush.ms", Some("6000"))]), (TOPIC, "nowhere", &[])], false))?;
-        script.ask("a resource twice", API, version, |_| full(&[(TOPIC, &name, &[]), (TOPIC, &name, &[])], false))?;
+        script.ask("a key twice", API, version, |_| {
+            full(&[(TOPIC, &name, &[("segment.bytes", Some("6000")), ("segment.bytes", Some("7000"))])], false)
+        })?;
+        script.ask("unknown topics", API, version, |_| {
+            full(
+                &[(TOPIC, "nowhere", &[("segment.bytes", Some("6000"))]), (TOPIC, "", &[]), (TOPIC, "a/b", &[])],
+                false,
+            )
+        })?;
+        script.ask("one good, one bad", API, version, |_| {
+            full(&[(TOPIC, &name, &[("flush.ms", Some("6000"))]), (TOPIC, "nowhere", &[])], false)
+        })?;
+        // A resource named twice is never answered by Kafka 3.9.1: nothing to compare.
         for kind in [0, 1, 3, 8, -1] {
-            script.ask(&format!("resource type {kind}"), API, version, |_| full(&[(kind, "1", &[("segment.bytes", Some("5000"))])], false))?;
+            script.ask(&format!("resource type {kind}"), API, version, |_| {
+                full(&[(kind, "1", &[("segment.bytes", Some("5000"))])], false)
+            })?;
         }
         script.ask("nothing", API, version, |_| full(&[], false))?;
         script.ask("everything back", API, version, |_| full(&[(TOPIC, &name, &[])], false))?;
@@ -184,12 +233,19 @@ fn by_step(script: &mut Script) -> Result<()> {
         }
         after(script, &name)?;
         script.ask("unknown topics", API, version, |_| {
-            incremental(&[(TOPIC, "nowhere", &[("segment.bytes", SET, Some("6000"))]), (TOPIC, "", &[]), (TOPIC, "a/b", &[])], false)
+            incremental(
+                &[(TOPIC, "nowhere", &[("segment.bytes", SET, Some("6000"))]), (TOPIC, "", &[]), (TOPIC, "a/b", &[])],
+                false,
+            )
         })?;
-        script.ask("a resource twice", API, version, |_| incremental(&[(TOPIC, &name, &[]), (TOPIC, &name, &[])], false))?;
+        script.ask("a resource twice", API, version, |_| {
+            incremental(&[(TOPIC, &name, &[]), (TOPIC, &name, &[])], false)
+        })?;
         script.ask("nothing", API, version, |_| incremental(&[], false))?;
         for kind in [0, 1, 3, -1] {
-            script.ask(&format!("resource type {kind}"), API, version, |_| incremental(&[(kind, "1", &[("segment.bytes", SET, Some("5000"))])], false))?;
+            script.ask(&format!("resource type {kind}"), API, version, |_| {
+                incremental(&[(kind, "1", &[("segment.bytes", SET, Some("5000"))])], false)
+            })?;
         }
     }
     Ok(())

@@ -22,16 +22,22 @@ pub fn run(script: &mut Script) -> Result<()> {
     };
     for version in script.versions(API) {
         for offset in [0, 1, 2, 3, 5, 6, 7, 100, -1, i64::MIN, i64::MAX] {
-            script.ask(&format!("offset {offset}"), API, version, |side| ask(version, side.id(&name), &name, vec![at(0, offset)]))?;
+            script.ask(&format!("offset {offset}"), API, version, |side| {
+                ask(version, side.id(&name), &name, vec![at(0, offset)])
+            })?;
         }
         script.ask("an empty partition", API, version, |side| ask(version, side.id(&name), &name, vec![at(1, 0)]))?;
         script.ask("three, one unknown", API, version, |side| {
             ask(version, side.id(&name), &name, vec![at(1, 0), at(0, 3), at(7, 0)])
         })?;
-        script.ask("an unknown topic", API, version, |_| ask(version, Uuid::from_u128(0x99), "nowhere", vec![at(0, 0)]))?;
+        script.ask("an unknown topic", API, version, |_| {
+            ask(version, Uuid::from_u128(0x99), "nowhere", vec![at(0, 0)])
+        })?;
         script.ask("no id", API, version, |_| ask(version, Uuid::nil(), &name, vec![at(0, 0)]))?;
         script.ask("no topics", API, version, |_| RequestKind::Fetch(fetch(version, vec![])))?;
-        script.ask("a partition twice", API, version, |side| ask(version, side.id(&name), &name, vec![at(0, 0), at(0, 3)]))?;
+        script.ask("a partition twice", API, version, |side| {
+            ask(version, side.id(&name), &name, vec![at(0, 0), at(0, 3)])
+        })?;
         for isolation in [1, 2, -1] {
             script.ask(&format!("isolation {isolation}"), API, version, |side| {
                 let topics = vec![fetch_topic(&name, side.id(&name), version, vec![at(0, 0)])];
@@ -45,7 +51,12 @@ pub fn run(script: &mut Script) -> Result<()> {
         }
         for (epoch, offset) in [(0, 6), (0, 3), (-1, 0), (5, 3), (0, 9)] {
             script.ask(&format!("last fetched epoch {epoch} at {offset}"), API, version, |side| {
-                ask(version, side.id(&name), &name, vec![at(0, offset).with_last_fetched_epoch(epoch).with_current_leader_epoch(0)])
+                ask(
+                    version,
+                    side.id(&name),
+                    &name,
+                    vec![at(0, offset).with_last_fetched_epoch(epoch).with_current_leader_epoch(0)],
+                )
             })?;
         }
         script.ask("from a rack", API, version, |side| {
@@ -57,7 +68,9 @@ pub fn run(script: &mut Script) -> Result<()> {
             script.ask(&format!("replica {replica}"), API, version, |side| {
                 let request = fetch(version, vec![fetch_topic(&name, side.id(&name), version, vec![at(0, 6)])]);
                 RequestKind::Fetch(if version >= 15 {
-                    request.with_replica_state(ReplicaState::default().with_replica_id(BrokerId(replica)).with_replica_epoch(-1))
+                    request.with_replica_state(
+                        ReplicaState::default().with_replica_id(BrokerId(replica)).with_replica_epoch(-1),
+                    )
                 } else {
                     request.with_replica_id(BrokerId(replica))
                 })
@@ -67,13 +80,18 @@ pub fn run(script: &mut Script) -> Result<()> {
             let topics = vec![fetch_topic(&name, side.id(&name), version, vec![at(0, 6)])];
             RequestKind::Fetch(fetch(version, topics).with_max_wait_ms(30))
         })?;
+        script.ask("one out of range ends the wait", API, version, |side| {
+            let topics = vec![fetch_topic(&name, side.id(&name), version, vec![at(1, 0), at(0, 99)])];
+            RequestKind::Fetch(fetch(version, topics).with_max_wait_ms(5000))
+        })?;
         script.ask("needs more than there is", API, version, |side| {
             let topics = vec![fetch_topic(&name, side.id(&name), version, vec![at(0, 0)])];
             RequestKind::Fetch(fetch(version, topics).with_max_wait_ms(30).with_min_bytes(1_000_000))
         })?;
-        script.ask("does not wait when one is wrong", API, version, |side| {
+        // One that is unknown does not end the wait for the others.
+        script.ask("waits though one is unknown", API, version, |side| {
             let topics = vec![fetch_topic(&name, side.id(&name), version, vec![at(1, 0), at(9, 0)])];
-            RequestKind::Fetch(fetch(version, topics).with_max_wait_ms(5000))
+            RequestKind::Fetch(fetch(version, topics).with_max_wait_ms(30))
         })?;
     }
     Ok(())
@@ -139,7 +157,10 @@ pub fn codecs(script: &mut Script) -> Result<()> {
         for version in script.versions(API) {
             for offset in [0, 1, 3, 5] {
                 script.ask(&format!("codec {codec} from {offset}"), API, version, |side| {
-                    RequestKind::Fetch(fetch(version, vec![fetch_topic(&name, side.id(&name), version, vec![at(0, offset)])]))
+                    RequestKind::Fetch(fetch(
+                        version,
+                        vec![fetch_topic(&name, side.id(&name), version, vec![at(0, offset)])],
+                    ))
                 })?;
             }
         }

@@ -5,7 +5,9 @@ use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::*;
 
-use super::super::requests::{assigned, at, counted, create, fetch, fetch_topic, list_offsets, produce, text, with_configs};
+use super::super::requests::{
+    assigned, at, counted, create, fetch, fetch_topic, list_offsets, produce, text, with_configs,
+};
 use super::super::script::Script;
 use crate::raw::{frame, frame_around, sized};
 use crate::records::Batch;
@@ -15,12 +17,14 @@ fn sample(api: ApiKey, version: i16) -> Option<RequestKind> {
     let topic = "framing";
     Some(match api {
         ApiKey::Produce => RequestKind::Produce(produce(-1, &[(topic, 0, Some(Batch::stamped(&[1]).encode()))])),
-        ApiKey::Fetch => {
-            RequestKind::Fetch(fetch(version, vec![fetch_topic(topic, uuid::Uuid::from_u128(7), version, vec![at(0, 0)])]))
-        }
+        ApiKey::Fetch => RequestKind::Fetch(fetch(
+            version,
+            vec![fetch_topic(topic, uuid::Uuid::from_u128(7), version, vec![at(0, 0)])],
+        )),
         ApiKey::ListOffsets => RequestKind::ListOffsets(list_offsets(topic, &[(0, -1)])),
         ApiKey::Metadata => {
-            let topic = MetadataRequestTopic::default().with_name(Some(TopicName(text(topic))));
+            // A name that is not created by asking for it.
+            let topic = MetadataRequestTopic::default().with_name(Some(TopicName(text("a/b"))));
             RequestKind::Metadata(MetadataRequest::default().with_topics(Some(vec![topic])))
         }
         ApiKey::ApiVersions if version >= 3 => {
@@ -64,7 +68,9 @@ fn sample(api: ApiKey, version: i16) -> Option<RequestKind> {
             use alter_configs_request::{AlterConfigsResource, AlterableConfig};
             let config = AlterableConfig::default().with_name(text("retention.ms")).with_value(Some(text("1")));
             let resource = AlterConfigsResource::default().with_resource_type(2).with_resource_name(text(topic));
-            RequestKind::AlterConfigs(AlterConfigsRequest::default().with_resources(vec![resource.with_configs(vec![config])]))
+            RequestKind::AlterConfigs(
+                AlterConfigsRequest::default().with_resources(vec![resource.with_configs(vec![config])]),
+            )
         }
         ApiKey::IncrementalAlterConfigs => {
             use incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
@@ -114,7 +120,12 @@ fn no_requests(script: &mut Script) -> Result<()> {
             continue;
         }
         for version in [last + 1, -1, i16::MAX] {
-            script.raw(&format!("API key {key} version {version}"), api, 0, &frame_around(key, version, 1, 2, &[0; 64])?)?;
+            script.raw(
+                &format!("API key {key} version {version}"),
+                api,
+                0,
+                &frame_around(key, version, 1, 2, &[0; 64])?,
+            )?;
         }
     }
     Ok(())
@@ -149,30 +160,104 @@ fn counts(script: &mut Script) -> Result<()> {
     for count in [i32::MAX, -2, i32::MIN, 100_000_000] {
         let number = count.to_be_bytes();
         for version in 0..9 {
-            script.raw(&format!("{count} topics"), ApiKey::Metadata, version, &frame_around(3, version, 1, 1, &[&number[..], &[0; 8]].concat())?)?;
+            script.raw(
+                &format!("{count} topics"),
+                ApiKey::Metadata,
+                version,
+                &frame_around(3, version, 1, 1, &[&number[..], &[0; 8]].concat())?,
+            )?;
         }
-        script.raw(&format!("{count} topics"), ApiKey::DeleteTopics, 1, &frame_around(20, 1, 1, 1, &[&number[..], &[0; 4]].concat())?)?;
-        script.raw(&format!("{count} topics"), ApiKey::CreateTopics, 1, &frame_around(19, 1, 1, 1, &[&number[..], &[0; 5]].concat())?)?;
-        script.raw(&format!("{count} topics"), ApiKey::ListOffsets, 1, &frame_around(2, 1, 1, 1, &[&[255; 4][..], &number[..]].concat())?)?;
-        script.raw(&format!("{count} topics"), ApiKey::Produce, 3, &frame_around(0, 3, 1, 1, &[&[255, 255, 255, 255, 0, 0, 0, 9][..], &number[..]].concat())?)?;
-        script.raw(&format!("{count} topics"), ApiKey::Fetch, 4, &frame_around(1, 4, 1, 1, &[&[255; 4][..], &[0; 13], &number[..]].concat())?)?;
-        script.raw(&format!("{count} resources"), ApiKey::DescribeConfigs, 1, &frame_around(32, 1, 1, 1, &[&number[..], &[0; 1]].concat())?)?;
+        script.raw(
+            &format!("{count} topics"),
+            ApiKey::DeleteTopics,
+            1,
+            &frame_around(20, 1, 1, 1, &[&number[..], &[0; 4]].concat())?,
+        )?;
+        script.raw(
+            &format!("{count} topics"),
+            ApiKey::CreateTopics,
+            1,
+            &frame_around(19, 1, 1, 1, &[&number[..], &[0; 5]].concat())?,
+        )?;
+        script.raw(
+            &format!("{count} topics"),
+            ApiKey::ListOffsets,
+            1,
+            &frame_around(2, 1, 1, 1, &[&[255; 4][..], &number[..]].concat())?,
+        )?;
+        script.raw(
+            &format!("{count} topics"),
+            ApiKey::Produce,
+            3,
+            &frame_around(0, 3, 1, 1, &[&[255, 255, 255, 255, 0, 0, 0, 9][..], &number[..]].concat())?,
+        )?;
+        script.raw(
+            &format!("{count} topics"),
+            ApiKey::Fetch,
+            4,
+            &frame_around(1, 4, 1, 1, &[&[255; 4][..], &[0; 13], &number[..]].concat())?,
+        )?;
+        script.raw(
+            &format!("{count} resources"),
+            ApiKey::DescribeConfigs,
+            1,
+            &frame_around(32, 1, 1, 1, &[&number[..], &[0; 1]].concat())?,
+        )?;
     }
     // Compact counts: one more than the number of items.
-    for (name, count) in [("2^32 - 2", &b"\xff\xff\xff\xff\x0f"[..]), ("2^31 - 2", b"\xff\xff\xff\xff\x07"), ("five bytes too long", b"\xff\xff\xff\xff\xff\x01")] {
+    for (name, count) in [
+        ("2^32 - 2", &b"\xff\xff\xff\xff\x0f"[..]),
+        ("2^31 - 2", b"\xff\xff\xff\xff\x07"),
+        ("five bytes too long", b"\xff\xff\xff\xff\xff\x01"),
+    ] {
         for version in [9, 12] {
-            script.raw(&format!("{name} topics"), ApiKey::Metadata, version, &frame_around(3, version, 1, 2, &[count, &[0; 8]].concat())?)?;
+            script.raw(
+                &format!("{name} topics"),
+                ApiKey::Metadata,
+                version,
+                &frame_around(3, version, 1, 2, &[count, &[0; 8]].concat())?,
+            )?;
         }
-        script.raw(&format!("{name} topics"), ApiKey::ListOffsets, 6, &frame_around(2, 6, 1, 2, &[&[255, 255, 255, 255, 0][..], count].concat())?)?;
-        script.raw(&format!("{name} topics"), ApiKey::Produce, 9, &frame_around(0, 9, 1, 2, &[&[0, 255, 255, 0, 0, 0, 9][..], count].concat())?)?;
-        script.raw(&format!("{name} tags"), ApiKey::DescribeCluster, 0, &frame_around(60, 0, 1, 2, &[&[0][..], count].concat())?)?;
+        script.raw(
+            &format!("{name} topics"),
+            ApiKey::ListOffsets,
+            6,
+            &frame_around(2, 6, 1, 2, &[&[255, 255, 255, 255, 0][..], count].concat())?,
+        )?;
+        script.raw(
+            &format!("{name} topics"),
+            ApiKey::Produce,
+            9,
+            &frame_around(0, 9, 1, 2, &[&[0, 255, 255, 0, 0, 0, 9][..], count].concat())?,
+        )?;
+        script.raw(
+            &format!("{name} tags"),
+            ApiKey::DescribeCluster,
+            0,
+            &frame_around(60, 0, 1, 2, &[&[0][..], count].concat())?,
+        )?;
     }
     // Unknown tags are skipped, in the header and in the body.
     let header = b"\0\x3c\0\0\0\0\0\x09\0\x01a\x02\x63\x02ab\x64\x00";
     script.raw("unknown tags", ApiKey::DescribeCluster, 0, &sized(&[&header[..], b"\0\x01\x65\x01x"].concat()))?;
-    script.raw("tags in descending order", ApiKey::DescribeCluster, 0, &sized(b"\0\x3c\0\0\0\0\0\x09\0\x01a\x02\x64\x00\x63\x00\0\0"))?;
-    script.raw("the same tag twice", ApiKey::DescribeCluster, 0, &sized(b"\0\x3c\0\0\0\0\0\x09\0\x01a\x02\x63\x00\x63\x00\0\0"))?;
-    script.raw("a tag longer than the frame", ApiKey::DescribeCluster, 0, &sized(b"\0\x3c\0\0\0\0\0\x09\0\x01a\x01\x63\x7f\0\0"))
+    script.raw(
+        "tags in descending order",
+        ApiKey::DescribeCluster,
+        0,
+        &sized(b"\0\x3c\0\0\0\0\0\x09\0\x01a\x02\x64\x00\x63\x00\0\0"),
+    )?;
+    script.raw(
+        "the same tag twice",
+        ApiKey::DescribeCluster,
+        0,
+        &sized(b"\0\x3c\0\0\0\0\0\x09\0\x01a\x02\x63\x00\x63\x00\0\0"),
+    )?;
+    script.raw(
+        "a tag longer than the frame",
+        ApiKey::DescribeCluster,
+        0,
+        &sized(b"\0\x3c\0\0\0\0\0\x09\0\x01a\x01\x63\x7f\0\0"),
+    )
 }
 
 fn headers(script: &mut Script) -> Result<()> {

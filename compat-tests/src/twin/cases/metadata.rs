@@ -13,7 +13,9 @@ const API: ApiKey = ApiKey::Metadata;
 /// Without auto-creation where the version can say so.
 fn named(version: i16, names: &[&str]) -> RequestKind {
     let topics = names.iter().map(|name| metadata_topic(text(name))).collect();
-    RequestKind::Metadata(MetadataRequest::default().with_topics(Some(topics)).with_allow_auto_topic_creation(version < 4))
+    RequestKind::Metadata(
+        MetadataRequest::default().with_topics(Some(topics)).with_allow_auto_topic_creation(version < 4),
+    )
 }
 
 pub fn run(script: &mut Script) -> Result<()> {
@@ -30,7 +32,8 @@ pub fn run(script: &mut Script) -> Result<()> {
     script.await_topic(&two, 3)?;
     script.ask_all("named", API, |version, _| named(version, &[&two, &one]))?;
     script.ask_all("named twice", API, |version, _| named(version, &[&one, &one]))?;
-    script.ask_all("none", API, |_, _| RequestKind::Metadata(MetadataRequest::default().with_topics(Some(Vec::new()))))?;
+    script
+        .ask_all("none", API, |_, _| RequestKind::Metadata(MetadataRequest::default().with_topics(Some(Vec::new()))))?;
     script.ask_all("all", API, |version, _| {
         let topics = if version == 0 { Some(Vec::new()) } else { None };
         RequestKind::Metadata(MetadataRequest::default().with_topics(topics))
@@ -52,7 +55,9 @@ pub fn run(script: &mut Script) -> Result<()> {
         for name in ["", "a/b", "..", &too_long] {
             script.ask(&format!("bad name {name:?} with auto-creation"), API, version, |_| {
                 let topics = Some(vec![metadata_topic(text(name))]);
-                RequestKind::Metadata(MetadataRequest::default().with_topics(topics).with_allow_auto_topic_creation(true))
+                RequestKind::Metadata(
+                    MetadataRequest::default().with_topics(topics).with_allow_auto_topic_creation(true),
+                )
             })?;
         }
         script.ask("the longest name", API, version, |_| named(version, &[&longest]))?;
@@ -74,8 +79,13 @@ fn by_id(script: &mut Script, known: &str) -> Result<()> {
         script.ask("by an unknown id", API, version, |_| by(Uuid::from_u128(0x1234), None))?;
         script.ask("by no id and no name", API, version, |_| by(Uuid::nil(), None))?;
         script.ask("by id and by name in one request", API, version, |side| {
-            let topics = vec![MetadataRequestTopic::default().with_topic_id(side.id(known)).with_name(None), metadata_topic(text(known))];
-            RequestKind::Metadata(MetadataRequest::default().with_topics(Some(topics)).with_allow_auto_topic_creation(false))
+            let topics = vec![
+                MetadataRequestTopic::default().with_topic_id(side.id(known)).with_name(None),
+                metadata_topic(text(known)),
+            ];
+            RequestKind::Metadata(
+                MetadataRequest::default().with_topics(Some(topics)).with_allow_auto_topic_creation(false),
+            )
         })?;
     }
     Ok(())
@@ -86,7 +96,9 @@ fn auto_creation(script: &mut Script) -> Result<()> {
         let name = script.topic(&format!("auto{version}"));
         let ask = |allowed: bool| {
             let topics = Some(vec![metadata_topic(text(&name))]);
-            RequestKind::Metadata(MetadataRequest::default().with_topics(topics).with_allow_auto_topic_creation(allowed))
+            RequestKind::Metadata(
+                MetadataRequest::default().with_topics(topics).with_allow_auto_topic_creation(allowed),
+            )
         };
         if version >= 4 {
             script.ask("auto-creation forbidden", API, version, |_| ask(false))?;

@@ -31,17 +31,22 @@ pub fn list(script: &mut Script) -> Result<()> {
             script.ask(&format!("time {time}, unsorted"), API, version, |_| ask(list_offsets(&odd, &[(0, time)])))?;
         }
         for time in [-1, -2, -3, 20, 24, 25, 41, 66, 85, 86] {
-            script.ask(&format!("time {time}, several segments"), API, version, |_| ask(list_offsets(&rolled, &[(0, time)])))?;
+            script.ask(&format!("time {time}, several segments"), API, version, |_| {
+                ask(list_offsets(&rolled, &[(0, time)]))
+            })?;
         }
         for time in [-1, -2, -3, -4, 5] {
             script.ask(&format!("time {time}, empty"), API, version, |_| ask(list_offsets(&even, &[(1, time)])))?;
         }
         script.ask("unknown ones", API, version, |_| ask(list_offsets(&even, &[(7, -1), (-1, -1)])))?;
         script.ask("an unknown topic", API, version, |_| ask(list_offsets("nowhere", &[(0, -1), (1, -3)])))?;
-        script.ask("an unknown partition and a strange time", API, version, |_| ask(list_offsets(&even, &[(7, -9)])))?;
+        script
+            .ask("an unknown partition and a strange time", API, version, |_| ask(list_offsets(&even, &[(7, -9)])))?;
         script.ask("one twice", API, version, |_| ask(list_offsets(&even, &[(0, -1), (0, -2), (1, -1)])))?;
         script.ask("nothing", API, version, |_| ask(ListOffsetsRequest::default().with_replica_id(BrokerId(-1))))?;
-        script.ask("read committed", API, version, |_| ask(list_offsets(&even, &[(0, -1), (1, -2)]).with_isolation_level(1)))?;
+        script.ask("read committed", API, version, |_| {
+            ask(list_offsets(&even, &[(0, -1), (1, -2)]).with_isolation_level(1))
+        })?;
         for replica in [-2, 1, 9] {
             script.ask(&format!("replica {replica}"), API, version, |_| {
                 ask(list_offsets(&even, &[(0, -1)]).with_replica_id(BrokerId(replica)))
@@ -49,7 +54,10 @@ pub fn list(script: &mut Script) -> Result<()> {
         }
         for epoch in [-1, 0, 1, 99] {
             script.ask(&format!("leader epoch {epoch}"), API, version, |_| {
-                let partition = ListOffsetsPartition::default().with_timestamp(-1).with_max_num_offsets(1).with_current_leader_epoch(epoch);
+                let partition = ListOffsetsPartition::default()
+                    .with_timestamp(-1)
+                    .with_max_num_offsets(1)
+                    .with_current_leader_epoch(epoch);
                 let topic = ListOffsetsTopic::default().with_name(topic_name(&even)).with_partitions(vec![partition]);
                 ask(ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![topic]))
             })?;
@@ -87,10 +95,14 @@ pub fn epochs(script: &mut Script) -> Result<()> {
                 }
             }
         }
-        script.ask("nothing", API, version, |_| RequestKind::OffsetForLeaderEpoch(OffsetForLeaderEpochRequest::default()))?;
+        script.ask("nothing", API, version, |_| {
+            RequestKind::OffsetForLeaderEpoch(OffsetForLeaderEpochRequest::default())
+        })?;
         script.ask("an unknown topic and one twice", API, version, |_| {
             let parts = vec![OffsetForLeaderPartition::default(), OffsetForLeaderPartition::default()];
-            let topics = ["nowhere", &name].map(|name| OffsetForLeaderTopic::default().with_topic(topic_name(name)).with_partitions(parts.clone()));
+            let topics = ["nowhere", &name].map(|name| {
+                OffsetForLeaderTopic::default().with_topic(topic_name(name)).with_partitions(parts.clone())
+            });
             RequestKind::OffsetForLeaderEpoch(OffsetForLeaderEpochRequest::default().with_topics(topics.to_vec()))
         })?;
     }

@@ -4,7 +4,9 @@ use anyhow::Result;
 use bytes::BufMut;
 use kafka_protocol::messages::{ApiKey, RequestKind};
 
-use super::super::requests::{at, counted, create, fetch, fetch_topic, produce, produce_one, transactional, with_configs};
+use super::super::requests::{
+    at, counted, create, fetch, fetch_topic, produce, produce_one, transactional, with_configs,
+};
 use super::super::script::Script;
 use crate::records::{Batch, GZIP, LZ4, NONE, Record, SNAPPY, ZSTD, message_set, put_record, put_varint};
 
@@ -49,20 +51,30 @@ pub fn run(script: &mut Script) -> Result<()> {
                 RequestKind::Produce(produce(acks, &[(&name, 0, Some(batch.clone())), (&name, 1, Some(batch.clone()))]))
             })?;
         }
-        script.unanswered("acks 0", API, version, |_| RequestKind::Produce(produce(0, &[(&name, 2, Some(batch.clone()))])))?;
+        script.unanswered("acks 0", API, version, |_| {
+            RequestKind::Produce(produce(0, &[(&name, 2, Some(batch.clone()))]))
+        })?;
         script.unanswered("acks 0 to an unknown topic", API, version, |_| {
             RequestKind::Produce(produce(0, &[("nowhere", 0, Some(batch.clone()))]))
         })?;
         for acks in [2, -2, i16::MAX] {
             script.ask(&format!("acks {acks}"), API, version, |_| {
-                RequestKind::Produce(produce(acks, &[(&name, 0, Some(batch.clone())), ("nowhere", 0, Some(batch.clone()))]))
+                RequestKind::Produce(produce(
+                    acks,
+                    &[(&name, 0, Some(batch.clone())), ("nowhere", 0, Some(batch.clone()))],
+                ))
             })?;
         }
         script.ask("no topics", API, version, |_| RequestKind::Produce(produce(-1, &[])))?;
         script.ask("some good, some bad", API, version, |_| {
             RequestKind::Produce(produce(
                 -1,
-                &[(&name, 0, Some(batch.clone())), (&name, 9, Some(batch.clone())), (&name, -1, Some(batch.clone())), ("nowhere", 0, Some(batch.clone()))],
+                &[
+                    (&name, 0, Some(batch.clone())),
+                    (&name, 9, Some(batch.clone())),
+                    (&name, -1, Some(batch.clone())),
+                    ("nowhere", 0, Some(batch.clone())),
+                ],
             ))
         })?;
         script.ask("a name no topic can have", API, version, |_| produce_one("a/b", 0, batch.clone()))?;
@@ -84,16 +96,24 @@ pub fn old_formats(script: &mut Script) -> Result<()> {
             let name = topic(script, &format!("v{version}m{magic}"), 1, &[])?;
             for codec in [NONE, GZIP, SNAPPY, LZ4] {
                 let set = message_set(magic, codec, &records);
-                script.ask(&format!("magic {magic} codec {codec}"), API, version, |_| produce_one(&name, 0, set.clone()))?;
+                script.ask(&format!("magic {magic} codec {codec}"), API, version, |_| {
+                    produce_one(&name, 0, set.clone())
+                })?;
                 let mut broken = set.clone();
                 let last = broken.len() - 1;
                 broken[last] ^= 1;
-                script.ask(&format!("magic {magic} codec {codec}, a wrong byte"), API, version, |_| produce_one(&name, 0, broken.clone()))?;
+                script.ask(&format!("magic {magic} codec {codec}, a wrong byte"), API, version, |_| {
+                    produce_one(&name, 0, broken.clone())
+                })?;
             }
             let unkeyed = [Record { timestamp: -1, value: None, ..Record::default() }];
-            script.ask("null key and value, no timestamp", API, version, |_| produce_one(&name, 0, message_set(magic, NONE, &unkeyed)))?;
+            script.ask("null key and value, no timestamp", API, version, |_| {
+                produce_one(&name, 0, message_set(magic, NONE, &unkeyed))
+            })?;
             let set = message_set(magic, NONE, &records);
-            script.ask("cut in its last message", API, version, |_| produce_one(&name, 0, set[..set.len() - 3].to_vec()))?;
+            script.ask("cut in its last message", API, version, |_| {
+                produce_one(&name, 0, set[..set.len() - 3].to_vec())
+            })?;
             script.ask("cut in its first message", API, version, |_| produce_one(&name, 0, set[..20].to_vec()))?;
             script.ask("empty", API, version, |_| produce_one(&name, 0, Vec::new()))?;
             script.ask("zstd", API, version, |_| produce_one(&name, 0, message_set(magic, ZSTD, &records)))?;
@@ -111,7 +131,9 @@ pub fn old_formats(script: &mut Script) -> Result<()> {
     for version in [3, 8] {
         let name = topic(script, &format!("v{version}"), 1, &[])?;
         for magic in [0, 1] {
-            script.ask(&format!("magic {magic}"), API, version, |_| produce_one(&name, 0, message_set(magic, NONE, &records)))?;
+            script.ask(&format!("magic {magic}"), API, version, |_| {
+                produce_one(&name, 0, message_set(magic, NONE, &records))
+            })?;
         }
     }
     Ok(())
@@ -134,7 +156,10 @@ pub fn bad_batches(script: &mut Script) -> Result<()> {
             bytes
         };
         let two_in_one = [good.encode(), good.encode()].concat();
-        let cut = { let bytes = good.encode(); bytes[..bytes.len() - 2].to_vec() };
+        let cut = {
+            let bytes = good.encode();
+            bytes[..bytes.len() - 2].to_vec()
+        };
         let mut longer = good.encode();
         longer.extend_from_slice(b"tail");
         let mut negative_size = good.encode();
@@ -194,16 +219,34 @@ pub fn bad_batches(script: &mut Script) -> Result<()> {
             ("codec 7", Batch { attributes: 7, ..good.clone() }.encode()),
             ("count 4 of 3", Batch { count: Some(4), ..good.clone() }.encode()),
             ("count 2 of 3", Batch { count: Some(2), ..good.clone() }.encode()),
-            ("count 4 and last delta 3 of 3", Batch { count: Some(4), last_offset_delta: Some(3), ..good.clone() }.encode()),
-            ("count 2 and last delta 1 of 3", Batch { count: Some(2), last_offset_delta: Some(1), ..good.clone() }.encode()),
-            ("count 2^31 - 1", Batch { count: Some(i32::MAX), last_offset_delta: Some(i32::MAX - 1), ..good.clone() }.encode()),
+            (
+                "count 4 and last delta 3 of 3",
+                Batch { count: Some(4), last_offset_delta: Some(3), ..good.clone() }.encode(),
+            ),
+            (
+                "count 2 and last delta 1 of 3",
+                Batch { count: Some(2), last_offset_delta: Some(1), ..good.clone() }.encode(),
+            ),
+            (
+                "count 2^31 - 1",
+                Batch { count: Some(i32::MAX), last_offset_delta: Some(i32::MAX - 1), ..good.clone() }.encode(),
+            ),
             ("count -2", Batch { count: Some(-2), last_offset_delta: Some(-3), ..good.clone() }.encode()),
-            ("count 0", Batch { count: Some(0), last_offset_delta: Some(-1), records: vec![], ..good.clone() }.encode()),
-            ("no records, count 0, last delta 0", Batch { count: Some(0), last_offset_delta: Some(0), records: vec![], ..good.clone() }.encode()),
+            (
+                "count 0",
+                Batch { count: Some(0), last_offset_delta: Some(-1), records: vec![], ..good.clone() }.encode(),
+            ),
+            (
+                "no records, count 0, last delta 0",
+                Batch { count: Some(0), last_offset_delta: Some(0), records: vec![], ..good.clone() }.encode(),
+            ),
             ("last delta 9", Batch { last_offset_delta: Some(9), ..good.clone() }.encode()),
             ("last delta -1", Batch { last_offset_delta: Some(-1), ..good.clone() }.encode()),
             ("a record longer than its batch", Batch { payload: Some(payload(1000, 0)), ..one.clone() }.encode()),
-            ("a record of a negative length", Batch { payload: Some(vec![3, 0, 0, 0, 0, 0, 0]), ..one.clone() }.encode()),
+            (
+                "a record of a negative length",
+                Batch { payload: Some(vec![3, 0, 0, 0, 0, 0, 0]), ..one.clone() }.encode(),
+            ),
             ("count 3, one record", Batch { payload: Some(payload(0, 1)), ..good.clone() }.encode()),
             ("count 1, three records", Batch { payload: Some(payload(0, 3)), ..one.clone() }.encode()),
             ("2^31 - 1 headers", Batch { payload: Some(headers_promised), ..one.clone() }.encode()),
@@ -217,19 +260,41 @@ pub fn bad_batches(script: &mut Script) -> Result<()> {
             ("no timestamps", Batch::stamped(&[-1, -1]).encode()),
             ("timestamps below -1", Batch::stamped(&[-5]).encode()),
             ("far apart timestamps", Batch::stamped(&[0, 9_000_000_000_000]).encode()),
-            ("headers", Batch::new(vec![Record {
-                timestamp: 3,
-                headers: vec![(b"h".to_vec(), Some(b"1".to_vec())), (b"h".to_vec(), None), (vec![], Some(vec![]))],
-                ..Record::default()
-            }]).encode()),
+            (
+                "headers",
+                Batch::new(vec![Record {
+                    timestamp: 3,
+                    headers: vec![(b"h".to_vec(), Some(b"1".to_vec())), (b"h".to_vec(), None), (vec![], Some(vec![]))],
+                    ..Record::default()
+                }])
+                .encode(),
+            ),
             ("a producer id without a sequence", Batch { producer_id: 5, producer_epoch: 0, ..good.clone() }.encode()),
-            ("garbage as gzip", Batch { attributes: GZIP, payload: Some(b"not gzip at all".to_vec()), ..good.clone() }.encode()),
-            ("garbage as snappy", Batch { attributes: SNAPPY, payload: Some(b"not snappy at all".to_vec()), ..good.clone() }.encode()),
-            ("garbage as lz4", Batch { attributes: LZ4, payload: Some(b"not lz4 at all, not".to_vec()), ..good.clone() }.encode()),
-            ("garbage as zstd", Batch { attributes: ZSTD, payload: Some(b"not zstd at all".to_vec()), ..good.clone() }.encode()),
+            (
+                "garbage as gzip",
+                Batch { attributes: GZIP, payload: Some(b"not gzip at all".to_vec()), ..good.clone() }.encode(),
+            ),
+            (
+                "garbage as snappy",
+                Batch { attributes: SNAPPY, payload: Some(b"not snappy at all".to_vec()), ..good.clone() }.encode(),
+            ),
+            (
+                "garbage as lz4",
+                Batch { attributes: LZ4, payload: Some(b"not lz4 at all, not".to_vec()), ..good.clone() }.encode(),
+            ),
+            (
+                "garbage as zstd",
+                Batch { attributes: ZSTD, payload: Some(b"not zstd at all".to_vec()), ..good.clone() }.encode(),
+            ),
             ("zstd", good.clone().codec(ZSTD).encode()),
-            ("count 4 of 3 in gzip", Batch { count: Some(4), last_offset_delta: Some(3), ..good.clone().codec(GZIP) }.encode()),
-            ("count 2 of 3 in gzip", Batch { count: Some(2), last_offset_delta: Some(1), ..good.clone().codec(GZIP) }.encode()),
+            (
+                "count 4 of 3 in gzip",
+                Batch { count: Some(4), last_offset_delta: Some(3), ..good.clone().codec(GZIP) }.encode(),
+            ),
+            (
+                "count 2 of 3 in gzip",
+                Batch { count: Some(2), last_offset_delta: Some(1), ..good.clone().codec(GZIP) }.encode(),
+            ),
         ];
         for (case, bytes) in &cases {
             script.ask(case, API, version, |_| {
@@ -275,7 +340,8 @@ pub fn producer_ids(script: &mut Script) -> Result<()> {
     step("after it", 103, 0, 2, 1)?;
     step("sequence -2", 104, 0, -2, 1)?;
     step("epoch -1", 105, -1, 0, 1)?;
-    let transactional_batch = Batch { attributes: 1 << 4, producer_id: 200, producer_epoch: 0, base_sequence: 0, ..Batch::stamped(&[1]) };
+    let transactional_batch =
+        Batch { attributes: 1 << 4, producer_id: 200, producer_epoch: 0, base_sequence: 0, ..Batch::stamped(&[1]) };
     script.ask("transactional without an id", API, version, |_| produce_one(&name, 1, transactional_batch.encode()))?;
     read_back(script, &name, 0)?;
     read_back(script, &name, 1)
@@ -292,19 +358,29 @@ pub fn topic_settings(script: &mut Script) -> Result<()> {
     let mixed = Batch::new(vec![good.records[0].clone(), unkeyed(1), good.records[2].clone(), unkeyed(3)]);
     for version in [3, 7, 8, 9] {
         script.ask("no key on a compacted topic", API, version, |_| produce_one(&compacted, 0, mixed.encode()))?;
-        script.ask("no key on a compacted topic, gzip", API, version, |_| produce_one(&compacted, 0, mixed.clone().codec(GZIP).encode()))?;
+        script.ask("no key on a compacted topic, gzip", API, version, |_| {
+            produce_one(&compacted, 0, mixed.clone().codec(GZIP).encode())
+        })?;
         script.ask("keys on a compacted topic", API, version, |_| produce_one(&compacted, 0, good.encode()))?;
     }
-    script.ask("no key on a compacted topic, magic 1", API, 2, |_| produce_one(&compacted, 0, message_set(1, NONE, &mixed.records)))?;
-    script.ask("no key on a compacted topic, magic 0", API, 1, |_| produce_one(&compacted, 0, message_set(0, GZIP, &mixed.records)))?;
+    script.ask("no key on a compacted topic, magic 1", API, 2, |_| {
+        produce_one(&compacted, 0, message_set(1, NONE, &mixed.records))
+    })?;
+    script.ask("no key on a compacted topic, magic 0", API, 1, |_| {
+        produce_one(&compacted, 0, message_set(0, GZIP, &mixed.records))
+    })?;
     read_back(script, &compacted, 0)?;
 
     let small = topic(script, "small", 1, &[("max.message.bytes", "200")])?;
     let large = Batch::new(vec![Record { timestamp: 1, value: Some(vec![b'x'; 300]), ..Record::default() }]);
     for version in [2, 3, 8, 9] {
         script.ask("too large", API, version, |_| produce_one(&small, 0, for_version(version, &large)))?;
-        script.ask("large, but compressed", API, version, |_| produce_one(&small, 0, for_version(version, &large.clone().codec(GZIP))))?;
-        script.ask("too large and a wrong CRC", API, version, |_| produce_one(&small, 0, Batch { crc_error: 3, ..large.clone() }.encode()))?;
+        script.ask("large, but compressed", API, version, |_| {
+            produce_one(&small, 0, for_version(version, &large.clone().codec(GZIP)))
+        })?;
+        script.ask("too large and a wrong CRC", API, version, |_| {
+            produce_one(&small, 0, Batch { crc_error: 3, ..large.clone() }.encode())
+        })?;
     }
     read_back(script, &small, 0)?;
 
@@ -319,9 +395,13 @@ pub fn topic_settings(script: &mut Script) -> Result<()> {
     let broker_time = topic(script, "broker-time", 1, &[("message.timestamp.type", "LogAppendTime")])?;
     for version in [1, 2, 3, 8] {
         script.ask("the broker's time", API, version, |_| produce_one(&broker_time, 0, for_version(version, &good)))?;
-        script.ask("the broker's time, gzip", API, version, |_| produce_one(&broker_time, 0, for_version(version, &good.clone().codec(GZIP))))?;
+        script.ask("the broker's time, gzip", API, version, |_| {
+            produce_one(&broker_time, 0, for_version(version, &good.clone().codec(GZIP)))
+        })?;
     }
-    script.ask("the broker's time, already set", API, version, |_| produce_one(&broker_time, 0, Batch { attributes: 8, ..good.clone() }.encode()))?;
+    script.ask("the broker's time, already set", API, version, |_| {
+        produce_one(&broker_time, 0, Batch { attributes: 8, ..good.clone() }.encode())
+    })?;
     read_back(script, &broker_time, 0)?;
     for old in 0..4 {
         script.ask("the broker's time, down-converted", ApiKey::Fetch, old, |side| {
@@ -329,7 +409,12 @@ pub fn topic_settings(script: &mut Script) -> Result<()> {
         })?;
     }
 
-    let strict = topic(script, "strict", 1, &[("message.timestamp.before.max.ms", "60000"), ("message.timestamp.after.max.ms", "60000")])?;
+    let strict = topic(
+        script,
+        "strict",
+        1,
+        &[("message.timestamp.before.max.ms", "60000"), ("message.timestamp.after.max.ms", "60000")],
+    )?;
     for version in [2, 3, 8] {
         for (what, stamps) in [
             ("too early", vec![now, now - 3_600_000, now]),
@@ -340,21 +425,27 @@ pub fn topic_settings(script: &mut Script) -> Result<()> {
         ] {
             for codec in [NONE, GZIP] {
                 let batch = Batch::stamped(&stamps).codec(codec);
-                script.ask(&format!("timestamps {what}, codec {codec}"), API, version, |_| produce_one(&strict, 0, for_version(version, &batch)))?;
+                script.ask(&format!("timestamps {what}, codec {codec}"), API, version, |_| {
+                    produce_one(&strict, 0, for_version(version, &batch))
+                })?;
             }
         }
     }
     read_back(script, &strict, 0)?;
 
     let far = topic(script, "far", 1, &[])?;
-    script.ask("two hours ahead on a topic of defaults", API, version, |_| produce_one(&far, 0, Batch::stamped(&[now + 7_200_000]).encode()))?;
+    script.ask("two hours ahead on a topic of defaults", API, version, |_| {
+        produce_one(&far, 0, Batch::stamped(&[now + 7_200_000]).encode())
+    })?;
 
     for target in ["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"] {
         let name = topic(script, &format!("to-{target}"), 1, &[("compression.type", target)])?;
         for codec in [NONE, GZIP, SNAPPY, LZ4, ZSTD] {
             for version in [1, 2, 7] {
                 let batch = Batch { leader_epoch: 3, ..good.clone().codec(codec) };
-                script.ask(&format!("codec {codec}"), API, version, |_| produce_one(&name, 0, for_version(version, &batch)))?;
+                script.ask(&format!("codec {codec}"), API, version, |_| {
+                    produce_one(&name, 0, for_version(version, &batch))
+                })?;
             }
         }
         let mut bad = Vec::new();
@@ -376,7 +467,9 @@ pub fn topic_settings(script: &mut Script) -> Result<()> {
                 RequestKind::Produce(produce(acks, &[(&two_replicas, 0, Some(good.encode()))]))
             })?;
         }
-        script.ask("two wanted and a wrong CRC", API, version, |_| produce_one(&two_replicas, 0, Batch { crc_error: 1, ..good.clone() }.encode()))?;
+        script.ask("two wanted and a wrong CRC", API, version, |_| {
+            produce_one(&two_replicas, 0, Batch { crc_error: 1, ..good.clone() }.encode())
+        })?;
     }
     Ok(())
 }

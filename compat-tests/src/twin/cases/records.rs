@@ -17,7 +17,8 @@ pub fn run(script: &mut Script) -> Result<()> {
         let both = topic(script, &format!("both{version}"), 1, &[("cleanup.policy", "compact,delete")])?;
         for topic in [&name, &compacted, &both] {
             for stamps in [&[1, 2, 3][..], &[4, 5, 6], &[7, 8, 9, 10]] {
-                script.ask("records", ApiKey::Produce, 7, |_| produce_one(topic, 0, Batch::stamped(stamps).encode()))?;
+                script
+                    .ask("records", ApiKey::Produce, 7, |_| produce_one(topic, 0, Batch::stamped(stamps).encode()))?;
             }
         }
         let ask = |topics: &[(&str, &[(i32, i64)])]| {
@@ -27,10 +28,14 @@ pub fn run(script: &mut Script) -> Result<()> {
                 });
                 DeleteRecordsTopic::default().with_name(topic_name(name)).with_partitions(partitions.collect())
             });
-            RequestKind::DeleteRecords(DeleteRecordsRequest::default().with_timeout_ms(5000).with_topics(topics.collect()))
+            RequestKind::DeleteRecords(
+                DeleteRecordsRequest::default().with_timeout_ms(5000).with_topics(topics.collect()),
+            )
         };
         script.ask("before 4, inside a batch", API, version, |_| ask(&[(&name, &[(0, 4)])]))?;
-        script.ask("the start now", ApiKey::ListOffsets, 5, |_| RequestKind::ListOffsets(list_offsets(&name, &[(0, -2), (1, -2)])))?;
+        script.ask("the start now", ApiKey::ListOffsets, 5, |_| {
+            RequestKind::ListOffsets(list_offsets(&name, &[(0, -2), (1, -2)]))
+        })?;
         read_back(script, &name, 0)?;
         script.ask("before 2, already gone", API, version, |_| ask(&[(&name, &[(0, 2)])]))?;
         for offset in [11, -2, i64::MAX] {
@@ -42,7 +47,9 @@ pub fn run(script: &mut Script) -> Result<()> {
         read_back(script, &name, 0)?;
         script.ask("compacted only", API, version, |_| ask(&[(&compacted, &[(0, 4)])]))?;
         script.ask("compacted and deleted", API, version, |_| ask(&[(&both, &[(0, 4)])]))?;
-        script.ask("unknown ones among known", API, version, |_| ask(&[(&name, &[(0, -1), (7, 0)]), ("nowhere", &[(0, 0)])]))?;
+        script.ask("unknown ones among known", API, version, |_| {
+            ask(&[(&name, &[(0, -1), (7, 0)]), ("nowhere", &[(0, 0)])])
+        })?;
         script.ask("nothing", API, version, |_| ask(&[]))?;
         script.ask("more records", ApiKey::Produce, 7, |_| produce_one(&name, 0, Batch::stamped(&[11]).encode()))?;
     }

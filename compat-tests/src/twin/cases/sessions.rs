@@ -34,9 +34,13 @@ pub fn run(script: &mut Script) -> Result<()> {
             vec![fetch_topic(&name, side.id(&name), version, parts)]
         };
         script.ask("no session", API, version, |side| ask(version, 0, -1, topics(side, &[(0, 0)]), vec![]))?;
-        script.ask("opens", API, version, |side| ask(version, 0, 0, topics(side, &[(0, 0), (1, 0), (2, 0), (9, 0)]), vec![]))?;
+        script.ask("opens", API, version, |side| {
+            ask(version, 0, 0, topics(side, &[(0, 0), (1, 0), (2, 0), (9, 0)]), vec![])
+        })?;
         script.ask("1: nothing named", API, version, |side| ask(version, side.session, 1, vec![], vec![]))?;
-        script.ask("2: moved on", API, version, |side| ask(version, side.session, 2, topics(side, &[(0, 2), (1, 2)]), vec![]))?;
+        script.ask("2: moved on", API, version, |side| {
+            ask(version, side.session, 2, topics(side, &[(0, 2), (1, 2)]), vec![])
+        })?;
         script.ask("3: nothing new", API, version, |side| ask(version, side.session, 3, vec![], vec![]))?;
         script.ask("records", ApiKey::Produce, 7, |_| produce_one(&name, 2, batch.clone()))?;
         script.ask("4: news", API, version, |side| ask(version, side.session, 4, vec![], vec![]))?;
@@ -44,7 +48,9 @@ pub fn run(script: &mut Script) -> Result<()> {
         script.ask("an epoch ahead", API, version, |side| ask(version, side.session, 9, vec![], vec![]))?;
         script.ask("an unknown session", API, version, |side| ask(version, side.session ^ 1, 5, vec![], vec![]))?;
         script.reconnect();
-        script.ask("5: from another connection, one more", API, version, |side| ask(version, side.session, 5, topics(side, &[(3, 0)]), vec![]))?;
+        script.ask("5: from another connection, one more", API, version, |side| {
+            ask(version, side.session, 5, topics(side, &[(3, 0)]), vec![])
+        })?;
         script.ask("6: one forgotten", API, version, |side| {
             ask(version, side.session, 6, vec![], vec![forgotten(&name, side.id(&name), version, &[2, 9])])
         })?;
@@ -54,7 +60,13 @@ pub fn run(script: &mut Script) -> Result<()> {
         script.ask("7: three with news", API, version, |side| ask(version, side.session, 7, vec![], vec![]))?;
         script.ask("8: the same, nothing moved", API, version, |side| ask(version, side.session, 8, vec![], vec![]))?;
         script.ask("9: an unknown topic added", API, version, |_side| {
-            ask(version, _side.session, 9, vec![fetch_topic("nowhere", Uuid::from_u128(0x77), version, vec![at(0, 0)])], vec![])
+            ask(
+                version,
+                _side.session,
+                9,
+                vec![fetch_topic("nowhere", Uuid::from_u128(0x77), version, vec![at(0, 0)])],
+                vec![],
+            )
         })?;
         script.ask("10: an unknown one forgotten", API, version, |side| {
             ask(version, side.session, 10, vec![], vec![forgotten("elsewhere", Uuid::from_u128(0x78), version, &[0])])
@@ -74,7 +86,9 @@ pub fn run(script: &mut Script) -> Result<()> {
         script.ask("1: all forgotten", API, version, |side| {
             ask(version, side.session, 1, vec![], vec![forgotten(&name, side.id(&name), version, &[1])])
         })?;
-        script.ask("2: left empty", API, version, |side| ask(version, side.session, 2, topics(side, &[(0, 0)]), vec![]))?;
+        script.ask("2: left empty", API, version, |side| {
+            ask(version, side.session, 2, topics(side, &[(0, 0)]), vec![])
+        })?;
         script.ask("id 0 and epoch 3", API, version, |side| ask(version, 0, 3, topics(side, &[(0, 0)]), vec![]))?;
         script.ask("a negative epoch", API, version, |side| ask(version, 0, -5, topics(side, &[(0, 0)]), vec![]))?;
     }

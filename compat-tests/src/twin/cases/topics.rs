@@ -4,7 +4,9 @@ use anyhow::Result;
 use kafka_protocol::messages::create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic};
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
-use kafka_protocol::messages::{ApiKey, BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, RequestKind};
+use kafka_protocol::messages::{
+    ApiKey, BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, RequestKind,
+};
 use uuid::Uuid;
 
 use super::super::requests::{assigned, counted, create, text, topic_name, with_configs};
@@ -24,7 +26,9 @@ pub fn run(script: &mut Script) -> Result<()> {
     for version in script.versions(CREATE) {
         let name = script.topic(&format!("v{version}"));
         if version >= 1 {
-            script.ask("validate only", CREATE, version, |_| kind(create(vec![counted(&name, 3, 1)]).with_validate_only(true)))?;
+            script.ask("validate only", CREATE, version, |_| {
+                kind(create(vec![counted(&name, 3, 1)]).with_validate_only(true))
+            })?;
         }
         script.ask("three partitions", CREATE, version, |_| kind(create(vec![counted(&name, 3, 1)])))?;
         script.await_topic(&name, 3)?;
@@ -68,15 +72,21 @@ fn refused(script: &mut Script, version: i16) -> Result<()> {
         ("an unknown config", vec![with_configs(counted("bad", 1, 1), &[("no.such", Some("1"))])]),
         ("a config of another type", vec![with_configs(counted("bad", 1, 1), &[("retention.ms", Some("soon"))])]),
         ("a config out of range", vec![with_configs(counted("bad", 1, 1), &[("segment.bytes", Some("1"))])]),
-        ("a config that is no choice", vec![with_configs(counted("bad", 1, 1), &[("cleanup.policy", Some("compactt"))])]),
+        (
+            "a config that is no choice",
+            vec![with_configs(counted("bad", 1, 1), &[("cleanup.policy", Some("compactt"))])],
+        ),
         ("a null config", vec![with_configs(counted("bad", 1, 1), &[("retention.ms", None)])]),
         ("a null config and no partitions", vec![with_configs(counted("bad", 0, 1), &[("retention.ms", None)])]),
         ("one bad of two", vec![counted("a b", 1, 1), counted(&exists, 1, 1)]),
     ];
     for (name, topics) in bad {
         script.ask(name, CREATE, version, |_| kind(create(topics.clone())))?;
-        if version >= 1 && ["nine replicas", "an unknown config", "an existing name and no partitions"].contains(&name) {
-            script.ask(&format!("{name}, validate only"), CREATE, version, |_| kind(create(topics.clone()).with_validate_only(true)))?;
+        if version >= 1 && ["nine replicas", "an unknown config", "an existing name and no partitions"].contains(&name)
+        {
+            script.ask(&format!("{name}, validate only"), CREATE, version, |_| {
+                kind(create(topics.clone()).with_validate_only(true))
+            })?;
         }
     }
     let dotted = script.topic("clash.x");
@@ -87,15 +97,27 @@ fn refused(script: &mut Script, version: i16) -> Result<()> {
     let clash = script.topic("clash_x");
     script.ask("a clash with the dot", CREATE, version, |_| kind(create(vec![counted(&clash, 1, 1)])))?;
     if version < 4 {
-        script.ask("default counts before they were known", CREATE, version, |_| kind(create(vec![counted("bad", -1, 1)])))?;
-        script.ask("default replicas before they were known", CREATE, version, |_| kind(create(vec![counted("bad", 1, -1)])))?;
+        script.ask("default counts before they were known", CREATE, version, |_| {
+            kind(create(vec![counted("bad", -1, 1)]))
+        })?;
+        script.ask("default replicas before they were known", CREATE, version, |_| {
+            kind(create(vec![counted("bad", 1, -1)]))
+        })?;
     }
     Ok(())
 }
 
 fn accepted(script: &mut Script, version: i16) -> Result<()> {
-    let (a, b, c) = (script.topic(&format!("a{version}")), script.topic(&format!("b{version}")), script.topic(&format!("c{version}")));
-    let configs = [("cleanup.policy", Some("compact,delete")), ("retention.ms", Some("-1")), ("max.message.bytes", Some(" 2000 "))];
+    let (a, b, c) = (
+        script.topic(&format!("a{version}")),
+        script.topic(&format!("b{version}")),
+        script.topic(&format!("c{version}")),
+    );
+    let configs = [
+        ("cleanup.policy", Some("compact,delete")),
+        ("retention.ms", Some("-1")),
+        ("max.message.bytes", Some(" 2000 ")),
+    ];
     let topics = vec![assigned(&a, &[(1, &[1]), (0, &[1])]), with_configs(counted(&b, 1, 1), &configs)];
     script.ask("an assignment and configs", CREATE, version, |_| kind(create(topics.clone())))?;
     script.await_topic(&a, 2)?;
@@ -127,7 +149,8 @@ fn delete(script: &mut Script) -> Result<()> {
         script.await_gone(&name)?;
         script.ask("gone", DELETE, version, |_| RequestKind::DeleteTopics(delete_names(version, &[&name])))?;
         script.ask("nothing", DELETE, version, |_| RequestKind::DeleteTopics(delete_names(version, &[])))?;
-        script.ask("a bad name", DELETE, version, |_| RequestKind::DeleteTopics(delete_names(version, &["a/b", ""])))?;
+        script
+            .ask("a bad name", DELETE, version, |_| RequestKind::DeleteTopics(delete_names(version, &["a/b", ""])))?;
         let a = script.topic(&format!("a{version}"));
         script.ask("twice in one", DELETE, version, |_| RequestKind::DeleteTopics(delete_names(version, &[&a, &a])))?;
         let b = script.topic(&format!("b{version}"));
@@ -136,8 +159,7 @@ fn delete(script: &mut Script) -> Result<()> {
         })?;
         script.await_gone(&b)?;
         // Deleted, and made anew with another id.
-        script.ask("made again", CREATE, 5, |_| kind(create(vec![counted(&b, 1, 1)])))?;
-        script.await_topic(&b, 1)?;
+        script.make_topic(&b, 1)?;
     }
     let state = |id: Uuid, name: Option<&str>| {
         let state = DeleteTopicState::default().with_topic_id(id).with_name(name.map(topic_name));
@@ -149,7 +171,9 @@ fn delete(script: &mut Script) -> Result<()> {
     script.ask("by id and name", DELETE, 6, |side| state(side.id(&known), Some(&known)))?;
     script.ask("by id twice", DELETE, 6, |side| {
         let state = DeleteTopicState::default().with_topic_id(side.id(&b)).with_name(None);
-        RequestKind::DeleteTopics(DeleteTopicsRequest::default().with_timeout_ms(10_000).with_topics(vec![state.clone(), state]))
+        RequestKind::DeleteTopics(
+            DeleteTopicsRequest::default().with_timeout_ms(10_000).with_topics(vec![state.clone(), state]),
+        )
     })?;
     script.ask("by id", DELETE, 6, |side| state(side.id(&b), None))
 }
@@ -183,9 +207,13 @@ pub fn partitions(script: &mut Script) -> Result<()> {
         script.ask("an empty list", API, version, |_| ask(vec![topic(&name, 3, assignment(&[&[]]))], false))?;
         script.ask("a broker twice", API, version, |_| ask(vec![topic(&name, 3, assignment(&[&[1, 1]]))], false))?;
         script.ask("an unknown broker", API, version, |_| ask(vec![topic(&name, 3, assignment(&[&[99]]))], false))?;
-        script.ask("another replication", API, version, |_| ask(vec![topic(&name, 3, assignment(&[&[1, 99]]))], false))?;
-        script.ask("an unknown topic", API, version, |_| ask(vec![topic("nowhere", 3, None), topic("a/b", 3, None)], false))?;
-        script.ask("a topic twice", API, version, |_| ask(vec![topic(&name, 4, None), topic(&name, 5, None)], false))?;
+        script
+            .ask("another replication", API, version, |_| ask(vec![topic(&name, 3, assignment(&[&[1, 99]]))], false))?;
+        script.ask("an unknown topic", API, version, |_| {
+            ask(vec![topic("nowhere", 3, None), topic("a/b", 3, None)], false)
+        })?;
+        script
+            .ask("a topic twice", API, version, |_| ask(vec![topic(&name, 4, None), topic(&name, 5, None)], false))?;
         script.ask("nothing", API, version, |_| ask(vec![], false))?;
         script.ask("validate only", API, version, |_| ask(vec![topic(&name, 4, None)], true))?;
         script.ask("one more, assigned", API, version, |_| ask(vec![topic(&name, 3, assignment(&[&[1]]))], false))?;
