@@ -149,8 +149,7 @@ fn clocks_are_read_in_one_place() {
     let mut found = Vec::new();
     for source in sources().iter().filter(|source| !["clock", "tidy"].contains(&source.room().as_str())) {
         // tokio's instants are deadlines for tokio's timers, and stand still with them in a simulation.
-        let tokios =
-            source.text.contains("use tokio::time::{Instant") || source.text.contains("use tokio::time::Instant");
+        let tokios = source.text.contains("tokio::time::{Instant") || source.text.contains("tokio::time::Instant");
         let reads = source
             .code()
             .filter(|(_, line)| line.contains("SystemTime::now") || (line.contains("Instant::now") && !tokios));
