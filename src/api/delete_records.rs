@@ -5,6 +5,8 @@
 //! at or below the log start changes nothing and succeeds. On errors the low watermark is -1.
 //! Gap: followers are not waited for, see `gaps.md`.
 
+use std::collections::BTreeMap;
+
 use kafka_protocol::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use kafka_protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 
@@ -16,9 +18,12 @@ use crate::wire::error_code::ErrorCode;
 
 pub async fn handle(ctx: &RequestContext<'_>, request: DeleteRecordsRequest) -> Result<DeleteRecordsResponse, Close> {
     let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|asked| {
-            let answer = DeleteRecordsPartitionResult::default().with_partition_index(asked.partition_index);
-            match delete(ctx, &topic.name, asked.partition_index, Offset(asked.offset)) {
+        // Of a partition that is named twice the later counts.
+        let last: BTreeMap<i32, i64> =
+            topic.partitions.iter().map(|asked| (asked.partition_index, asked.offset)).collect();
+        let partitions = last.into_iter().map(|(index, to)| {
+            let answer = DeleteRecordsPartitionResult::default().with_partition_index(index);
+            match delete(ctx, &topic.name, index, Offset(to)) {
                 Ok(low_watermark) => answer.with_low_watermark(low_watermark.0),
                 Err(code) => answer.with_low_watermark(-1).with_error_code(code.code()),
             }

@@ -24,12 +24,13 @@ use super::serve::Close;
 use crate::cluster::Snapshot;
 use crate::replication::partition::{Partition, PartitionFetch, PartitionRead, Reader};
 use crate::replication::waiters::Parked;
-use crate::types::{BrokerId, IsolationLevel, TopicId};
+use crate::types::{BrokerId, IsolationLevel, LeaderEpoch, TopicId};
 use crate::wire::error_code::ErrorCode;
 use crate::wire::fetch::{
     self, DivergingEpoch, FIRST_WITH_IDS, FetchRequest, FetchResponse, PartitionResponse, ResponseTopic, TopicRef,
 };
 use crate::wire::header::put_response_header;
+use crate::wire::leader::NodeEndpoint;
 use crate::wire::writer::Writer;
 
 use records::Records;
@@ -42,6 +43,9 @@ pub async fn handle(ctx: &RequestContext<'_>, frame: BytesMut) -> Result<Reply, 
     let version = ctx.version();
     let request =
         FetchRequest::decode(&frame, 0, version).map_err(|error| Close(format!("Fetch v{version}: {error}")))?;
+    if !matches!(request.isolation_level, 0 | 1) {
+        return Ok(refused_as_a_whole(ctx, &request));
+    }
     let services = ctx.services;
     let snapshot = services.cluster.load();
     let is_follower = request.replica_id.0 >= 0;
@@ -67,11 +71,11 @@ pub async fn handle(ctx: &RequestContext<'_>, frame: BytesMut) -> Result<Reply, 
     let read = Fetching {
         reader: reader(&request),
         only_leader: is_follower || (request.replica_id == BrokerId::NONE && version < 11),
-        max_bytes: request.max_bytes.min(services.config.fetch_max_bytes).max(0) as usize,
+        max_bytes: request.max_bytes.min(services.config.fetch_max_bytes),
         hard_limit: version <= 2,
         targets,
     };
-    let min_bytes = request.min_bytes.min(read.max_bytes.try_into().unwrap_or(i32::MAX));
+    let min_bytes = request.min_bytes.min(read.max_bytes);
     let reads = read.until_enough(min_bytes, request.max_wait_ms).await;
 
     let mut answers: Vec<Answer> = read.targets.into_iter().zip(reads).map(|(t, read)| t.answer(read)).collect();
@@ -100,6 +104,19 @@ pub async fn handle(ctx: &RequestContext<'_>, frame: BytesMut) -> Result<Reply, 
     Ok(answer(ctx, ErrorCode::None, session_id, answers, &hints.endpoints))
 }
 
+/// An isolation level that does not exist: up to v12 every partition is told, later only the client.
+fn refused_as_a_whole(ctx: &RequestContext<'_>, request: &FetchRequest<'_>) -> Reply {
+    let error = ErrorCode::UnknownServerError;
+    let partitions = request.partitions.iter().filter_map(|asked| match request.topic(asked.topic) {
+        TopicRef::Name(name) => {
+            let topic = ResponseTopic { name: Arc::from(name), id: TopicId::ZERO };
+            Some((topic, records::refused(asked.partition, error)))
+        }
+        TopicRef::Id(_) => None,
+    });
+    answer(ctx, error, request.session_id, partitions.collect(), &[])
+}
+
 /// What a name or an id means now; of a topic that is not there one half stays empty.
 fn resolve(snapshot: &Snapshot, topic: TopicRef<'_>) -> ResponseTopic {
     match topic {
@@ -124,9 +141,9 @@ fn asked(snapshot: &Snapshot, request: &FetchRequest<'_>) -> Vec<Asked> {
             Some(Asked {
                 topic: topics.get(partition.topic as usize)?.clone(),
                 partition: partition.partition,
-                current_leader_epoch: partition.current_leader_epoch,
+                current_leader_epoch: partition.current_leader_epoch.max(LeaderEpoch::NONE),
                 fetch_offset: partition.fetch_offset,
-                last_fetched_epoch: partition.last_fetched_epoch,
+                last_fetched_epoch: partition.last_fetched_epoch.max(LeaderEpoch::NONE),
                 log_start_offset: partition.log_start_offset,
                 max_bytes: partition.max_bytes,
             })
@@ -195,7 +212,7 @@ struct Fetching {
     reader: Reader,
     only_leader: bool,
     /// Of all records together.
-    max_bytes: usize,
+    max_bytes: i32,
     /// Not even one batch may exceed the limits.
     hard_limit: bool,
     targets: Vec<Target>,
@@ -239,7 +256,7 @@ impl Fetching {
             if bytes > 0 {
                 min_one_batch = false;
             }
-            left = left.saturating_sub(bytes);
+            left = (i64::from(left) - bytes as i64).clamp(0, i64::from(i32::MAX)) as i32;
             reads.push(read);
         }
         reads
@@ -263,22 +280,25 @@ fn enough(reads: &[Read], min_bytes: i32) -> bool {
 }
 
 impl Target {
-    fn fetch(&self, of: &Fetching, left: usize, min_one_batch: bool) -> PartitionFetch {
+    fn fetch(&self, of: &Fetching, left: i32, min_one_batch: bool) -> PartitionFetch {
         PartitionFetch {
             reader: of.reader,
             offset: self.asked.fetch_offset,
             current_leader_epoch: self.asked.current_leader_epoch,
             last_fetched_epoch: self.asked.last_fetched_epoch,
             log_start_offset: self.asked.log_start_offset,
-            max_bytes: left.min(self.asked.max_bytes.max(0) as usize),
+            max_bytes: usize::try_from(left.min(self.asked.max_bytes)).unwrap_or(0),
             min_one_batch,
             only_leader: of.only_leader,
         }
     }
 
-    fn read(&self, of: &Fetching, left: usize, min_one_batch: bool) -> Read {
+    fn read(&self, of: &Fetching, left: i32, min_one_batch: bool) -> Read {
         let partition = self.partition.as_ref().map_err(|code| *code)?;
         let mut read = partition.read(self.fetch(of, left, min_one_batch))?;
+        if left.min(self.asked.max_bytes) < 0 {
+            return Err(ErrorCode::UnknownServerError);
+        }
         // A part of a batch is of no use to who knows that the limits are soft.
         if read.first_batch_incomplete && !of.hard_limit {
             read.slice = None;
@@ -315,7 +335,7 @@ fn answer(
     error: ErrorCode,
     session_id: i32,
     answers: Vec<Answer>,
-    node_endpoints: &[crate::wire::leader::NodeEndpoint],
+    node_endpoints: &[NodeEndpoint],
 ) -> Reply {
     let version = ctx.version();
     let mut buf = BytesMut::with_capacity(64 * (answers.len() + 1));

@@ -284,7 +284,7 @@ impl Session {
         let key = Key::new(topic, answer.partition);
         let Some(place) = self.places.get(&key).copied() else { return true };
         let Some(cached) = self.in_order.get_mut(&place) else { return true };
-        let changed = answer.records.size() > 0
+        let changed = !answer.records.is_empty()
             || answer.error.is_error()
             || answer.diverging.is_some()
             || answer.preferred_read_replica >= 0
@@ -296,7 +296,7 @@ impl Session {
             false => answer.high_watermark,
         };
         cached.log_start_offset = answer.log_start_offset;
-        if answer.records.size() > 0
+        if !answer.records.is_empty()
             && let Some(cached) = self.in_order.remove(&place)
         {
             self.in_order.insert(self.next_place, cached);

@@ -35,9 +35,10 @@ const LATEST_TIERED: i64 = -5;
 
 pub async fn handle(ctx: &RequestContext<'_>, request: ListOffsetsRequest) -> Result<ListOffsetsResponse, Close> {
     let reader = match (request.replica_id.0, request.isolation_level) {
-        (-1, 1) => Reader::Consumer(IsolationLevel::ReadCommitted),
-        (-1, _) => Reader::Consumer(IsolationLevel::ReadUncommitted),
-        _ => Reader::Debugging,
+        (-1, 0) => Ok(Reader::Consumer(IsolationLevel::ReadUncommitted)),
+        (-1, 1) => Ok(Reader::Consumer(IsolationLevel::ReadCommitted)),
+        (-1, _) => Err(ErrorCode::UnknownServerError),
+        _ => Ok(Reader::Debugging),
     };
     let asker = Asker { ctx, reader, only_leader: request.replica_id.0 != -2 };
     let twice = named_twice(&request);
@@ -62,7 +63,8 @@ fn named_twice(request: &ListOffsetsRequest) -> HashSet<(&str, i32)> {
 
 struct Asker<'a> {
     ctx: &'a RequestContext<'a>,
-    reader: Reader,
+    /// Refused for an isolation level that does not exist.
+    reader: Result<Reader, ErrorCode>,
     only_leader: bool,
 }
 
@@ -94,59 +96,72 @@ impl Asker<'_> {
     }
 
     fn find(&self, topic: &str, asked: &ListOffsetsPartition) -> Result<Option<TimestampOffset>, ErrorCode> {
-        let first_version = match asked.timestamp {
-            LATEST | EARLIEST | 0.. => 0,
-            MAX_TIMESTAMP => 7,
-            EARLIEST_LOCAL => 8,
-            LATEST_TIERED => 9,
-            _ => i16::MAX,
-        };
-        if self.ctx.version() < first_version {
-            return Err(ErrorCode::UnsupportedVersion);
-        }
+        self.check_timestamp(asked.timestamp)?;
+        let reader = self.reader?;
         let partition = self.ctx.partition(topic, asked.partition_index)?;
         partition.check(LeaderEpoch(asked.current_leader_epoch), self.only_leader)?;
         let at = |offset, leader_epoch| TimestampOffset { timestamp_ms: -1, offset, leader_epoch };
         match asked.timestamp {
-            LATEST => Ok(Some(at(partition.upper_bound(self.reader)?, partition.leader_epoch()))),
+            LATEST => Ok(Some(at(partition.upper_bound(reader)?, partition.leader_epoch()))),
             EARLIEST | EARLIEST_LOCAL => {
                 let log = partition.log()?;
                 let start = log.offsets().log_start;
                 Ok(Some(at(start, log.epoch_for_offset(start))))
             }
             LATEST_TIERED => Ok(Some(at(Offset::NONE, LeaderEpoch::NONE))),
-            MAX_TIMESTAMP => self.find_max(&partition),
-            timestamp_ms => partition.offset_for_timestamp(timestamp_ms, self.reader),
+            MAX_TIMESTAMP => find_max(&partition, reader),
+            timestamp_ms => partition.offset_for_timestamp(timestamp_ms, reader),
         }
     }
 
-    /// The largest timestamp may belong to a record the asker may not see yet: then there is no answer.
-    fn find_max(&self, partition: &Arc<Partition>) -> Result<Option<TimestampOffset>, ErrorCode> {
-        let found = partition.log()?.offset_of_max_timestamp().map_err(|_| ErrorCode::KafkaStorageError)?;
-        let upper = partition.upper_bound(self.reader)?;
-        Ok(found.filter(|found| found.offset < upper))
+    fn check_timestamp(&self, timestamp: i64) -> Result<(), ErrorCode> {
+        let first_version = match timestamp {
+            LATEST | EARLIEST | 0.. => 0,
+            MAX_TIMESTAMP => 7,
+            EARLIEST_LOCAL => 8,
+            LATEST_TIERED => 9,
+            _ => return Err(ErrorCode::UnsupportedVersion),
+        };
+        if self.ctx.version() < first_version { Err(ErrorCode::UnsupportedVersion) } else { Ok(()) }
     }
 
     fn bases(&self, topic: &str, asked: &ListOffsetsPartition) -> Result<Vec<i64>, ErrorCode> {
+        self.check_timestamp(asked.timestamp)?;
         let partition = self.ctx.partition(topic, asked.partition_index)?;
         partition.check(LeaderEpoch::NONE, self.only_leader)?;
         let log = partition.log()?;
+        let wanted = usize::try_from(asked.max_num_offsets).map_err(|_| ErrorCode::UnknownServerError)?;
         let offsets = log.offsets();
-        let upper = match self.reader {
+        let readable = match self.reader? {
             Reader::Consumer(_) => offsets.high_watermark,
             _ => offsets.log_end,
         };
-        let mut bases: Vec<i64> = match asked.timestamp {
-            EARLIEST => vec![offsets.log_start.0],
-            LATEST => vec![offsets.log_end.0, offsets.log_start.0],
-            _ => Vec::new(),
+        let before = match asked.timestamp {
+            EARLIEST => return Ok([offsets.log_start.0].into_iter().take(wanted).collect()),
+            LATEST => i64::MAX,
+            timestamp_ms => timestamp_ms,
         };
-        bases.dedup();
-        if bases.first().is_some_and(|first| *first > upper.0) {
-            bases.retain(|base| *base <= upper.0);
-            bases.insert(0, upper.0);
+        let mut bases = Vec::new();
+        let now_ms = self.ctx.services.clock.wall_ms();
+        let segments = log.segments_modified().map_err(|_| ErrorCode::KafkaStorageError)?;
+        let newest_has_records = segments.last().is_some_and(|(base, _)| *base < offsets.log_end);
+        if newest_has_records && now_ms <= before {
+            bases.push(offsets.log_end.0);
         }
-        bases.truncate(asked.max_num_offsets.max(0) as usize);
+        let older = segments.iter().rev().skip_while(|(_, modified_ms)| *modified_ms > before);
+        bases.extend(older.map(|(base, _)| base.0.max(offsets.log_start.0)));
+        bases.truncate(wanted);
+        if bases.first().is_some_and(|newest| *newest > readable.0) {
+            bases.retain(|base| *base <= readable.0);
+            bases.insert(0, readable.0);
+        }
         Ok(bases)
     }
+}
+
+/// The largest timestamp may belong to a record the asker may not see yet: then there is no answer.
+fn find_max(partition: &Arc<Partition>, reader: Reader) -> Result<Option<TimestampOffset>, ErrorCode> {
+    let found = partition.log()?.offset_of_max_timestamp().map_err(|_| ErrorCode::KafkaStorageError)?;
+    let upper = partition.upper_bound(reader)?;
+    Ok(found.filter(|found| found.offset < upper))
 }

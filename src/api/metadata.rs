@@ -56,6 +56,7 @@ pub async fn handle(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, C
                     None => missing(ErrorCode::UnknownTopicId, None, id),
                 });
             }
+            topics.sort_by_key(|topic| topic.error != ErrorCode::UnknownTopicId);
         }
         Some(asked) => {
             let mut seen = HashSet::new();
@@ -68,6 +69,7 @@ pub async fn handle(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, C
                     }
                 });
             }
+            topics.sort_by_key(|topic| topic.error.is_error());
         }
     }
     if request.include_topic_authorized_operations {

@@ -19,6 +19,7 @@
 //! Differs: null records are INVALID_RECORD; a live 3.9.1 does not answer at all.
 //! Gap: there is no transaction coordinator yet, see `gaps.md`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,13 +60,14 @@ enum Wait {
 }
 
 pub async fn handle(ctx: &RequestContext<'_>, mut frame: BytesMut) -> Result<Reply, Close> {
-    let request = ProduceRequest::decode(&frame, 0, ctx.version())
+    let mut request = ProduceRequest::decode(&frame, 0, ctx.version())
         .map_err(|error| Close(format!("Produce v{}: {error}", ctx.version())))?;
+    keep_last(&mut request, &frame);
     let snapshot = ctx.services.cluster.load();
     let mut pending = Vec::new();
     let mut outcomes = Vec::with_capacity(request.partitions.len());
     match refused_as_a_whole(&request, &frame) {
-        Some(code) => outcomes.resize(request.partitions.len(), failed(code)),
+        Some(outcome) => outcomes.resize(request.partitions.len(), outcome),
         None => {
             for (at, data) in request.partitions.iter().enumerate() {
                 let outcome = append(ctx, &snapshot, &request, data, &mut frame);
@@ -93,17 +95,30 @@ pub async fn handle(ctx: &RequestContext<'_>, mut frame: BytesMut) -> Result<Rep
     Ok(answer(ctx, &snapshot, &request, outcomes, &frame))
 }
 
-/// What Kafka finds before it looks at any partition: it peeks at every first batch to see whether it is transactional.
-fn refused_as_a_whole(request: &ProduceRequest, frame: &[u8]) -> Option<ErrorCode> {
-    let mut transactional = false;
+/// Of a partition that is named twice the later counts, and it is answered once.
+fn keep_last(request: &mut ProduceRequest, frame: &[u8]) {
+    if request.partitions.len() > 1 {
+        let mut seen = HashSet::with_capacity(request.partitions.len());
+        request.partitions.reverse();
+        request.partitions.retain(|data| seen.insert((data.topic(frame), data.index)));
+        request.partitions.reverse();
+    }
+}
+
+/// What Kafka finds before it looks at any partition: it peeks at the first batches until one is transactional.
+fn refused_as_a_whole(request: &ProduceRequest, frame: &[u8]) -> Option<PartitionResponse> {
     for data in &request.partitions {
         match batch::first(records_of(data, frame)) {
-            Lead::Corrupt => return Some(ErrorCode::CorruptMessage),
-            Lead::Batch(first) => transactional |= first.is_transactional,
-            Lead::Nothing => {}
+            Lead::Corrupt(message) => return Some(failed_because(ErrorCode::CorruptMessage, message)),
+            Lead::Garbled => return Some(failed(ErrorCode::UnknownServerError)),
+            Lead::Batch(first) if first.is_transactional => {
+                let named = request.transactional_id.is_some();
+                return (!named).then(|| failed(ErrorCode::TransactionalIdAuthorizationFailed));
+            }
+            Lead::Batch(_) | Lead::Nothing => {}
         }
     }
-    (transactional && request.transactional_id.is_none()).then_some(ErrorCode::TransactionalIdAuthorizationFailed)
+    None
 }
 
 fn records_of<'f>(data: &PartitionData, frame: &'f [u8]) -> &'f [u8] {
@@ -160,9 +175,15 @@ fn needs_verification(ctx: &RequestContext<'_>, first: &FirstBatch) -> bool {
 
 /// There is no coordinator to ask: what Kafka answers while it cannot be reached. Clients try again.
 fn unverified() -> PartitionResponse {
-    let message = "the partition could not be verified to be part of the transaction: COORDINATOR_NOT_AVAILABLE";
-    let mut outcome = failed(ErrorCode::NotEnoughReplicas);
-    outcome.errors = Some(Box::new(RecordErrors { records: Vec::new(), message: Some(message.to_owned()) }));
+    failed_because(
+        ErrorCode::NotEnoughReplicas,
+        "the partition could not be verified to be part of the transaction: COORDINATOR_NOT_AVAILABLE".to_owned(),
+    )
+}
+
+fn failed_because(error: ErrorCode, message: String) -> PartitionResponse {
+    let mut outcome = failed(error);
+    outcome.errors = Some(Box::new(RecordErrors { records: Vec::new(), message: Some(message) }));
     outcome
 }
 

@@ -278,7 +278,7 @@ impl Partition {
         let role = self.role.read();
         role.check(fetch.current_leader_epoch, fetch.only_leader)?;
         if let (Reader::Replica { id, .. }, Some(_)) = (fetch.reader, &role.leading)
-            && !role.replicas.contains(&id)
+            && (id == self.around.broker || !role.replicas.contains(&id))
         {
             return Err(match fetch.current_leader_epoch {
                 LeaderEpoch::NONE => ErrorCode::NotLeaderOrFollower,

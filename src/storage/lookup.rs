@@ -107,6 +107,14 @@ impl Log {
         Ok(aborted)
     }
 
+    /// Base of every segment, oldest first, and when it was last written: what ListOffsets v0 looks at.
+    pub fn segments_modified(&self) -> Result<Vec<(Offset, i64)>, ReadError> {
+        self.online().map_err(|e| self.read_failed(e))?;
+        let view = self.view.load();
+        let modified = view.segments.iter().map(|segment| Ok((segment.base(), segment.modified_ms()?)));
+        modified.collect::<io::Result<_>>().map_err(|e| self.read_failed(e))
+    }
+
     /// First record at or after `timestamp_ms`, below `upper`.
     pub fn offset_for_timestamp(&self, timestamp_ms: i64, upper: Offset) -> Result<Option<TimestampOffset>, ReadError> {
         self.online().map_err(|e| self.read_failed(e))?;

@@ -475,9 +475,14 @@ impl Segment {
     /// What retention by time goes by: the largest timestamp, else the file's modification time.
     pub fn retention_timestamp(&self) -> io::Result<i64> {
         match self.max_timestamp()? {
-            -1 => Ok(self.home.disk.info(&self.log.path())?.modified_ms),
+            -1 => self.modified_ms(),
             timestamp => Ok(timestamp),
         }
+    }
+
+    /// When the file was last written, ms since the epoch.
+    pub fn modified_ms(&self) -> io::Result<i64> {
+        Ok(self.home.disk.info(&self.log.path())?.modified_ms)
     }
 
     /// Largest timestamp of the first batch; -1 when that has none, `None` when there is no batch.

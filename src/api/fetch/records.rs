@@ -11,14 +11,17 @@ use crate::wire::fetch::{PartitionResponse, Payload, ResponseTopic};
 pub enum Records {
     #[default]
     None,
+    /// Where Kafka forgets to say "none".
+    Null,
     File(FileSlice),
 }
 
 impl Payload for Records {
-    fn size(&self) -> usize {
+    fn len(&self) -> Option<usize> {
         match self {
-            Records::None => 0,
-            Records::File(slice) => slice.len,
+            Records::None => Some(0),
+            Records::Null => None,
+            Records::File(slice) => Some(slice.len),
         }
     }
 }
@@ -26,7 +29,7 @@ impl Payload for Records {
 impl Records {
     pub fn into_part(self) -> Option<Part> {
         match self {
-            Records::None => None,
+            Records::None | Records::Null => None,
             Records::File(slice) => Some(Part::File(slice)),
         }
     }
@@ -49,10 +52,16 @@ pub fn fit(
     let log = services.partitions.get(&topic.name, answer.partition).and_then(|partition| partition.log().ok());
     let Some(config) = log.map(|log| log.config()) else { return };
     if config.compression_type == CompressionType::Zstd {
-        *answer = PartitionResponse::failed(answer.partition, ErrorCode::UnsupportedCompressionType);
-        answer.aborted = Some(Vec::new());
+        *answer = refused(answer.partition, ErrorCode::UnsupportedCompressionType);
     } else if version <= 3 && !is_follower && !config.message_downconversion_enable {
-        *answer = PartitionResponse::failed(answer.partition, ErrorCode::UnsupportedVersion);
-        answer.aborted = Some(Vec::new());
+        *answer = refused(answer.partition, ErrorCode::UnsupportedVersion);
     }
+}
+
+/// An error found before, or after, the log was read: an empty aborted list and null records.
+pub fn refused(partition: i32, error: ErrorCode) -> PartitionResponse<Records> {
+    let mut answer = PartitionResponse::failed(partition, error);
+    answer.records = Records::Null;
+    answer.aborted = Some(Vec::new());
+    answer
 }

@@ -12,13 +12,15 @@ const UP_TO_MAGIC: usize = 17;
 const ZSTD: i16 = 4;
 
 /// What stands at the front of some records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lead {
     Batch(FirstBatch),
     /// No whole batch.
     Nothing,
-    /// A size or a magic that cannot be.
-    Corrupt,
+    /// A size or a magic that cannot be, with a sentence for the client.
+    Corrupt(String),
+    /// Magic 2, but smaller than its header.
+    Garbled,
 }
 
 /// The first batch or message.
@@ -37,11 +39,14 @@ pub fn first(records: &[u8]) -> Lead {
     if records.len() < LOG_OVERHEAD {
         return Lead::Nothing;
     }
-    let announced = i32_at(records, 8).and_then(|size| usize::try_from(size).ok());
-    let Some(announced) = announced.filter(|size| *size >= SMALLEST_ENTRY) else { return Lead::Corrupt };
+    let announced = i32_at(records, 8).unwrap_or_default();
+    let announced = match usize::try_from(announced) {
+        Ok(size) if size >= SMALLEST_ENTRY => size,
+        _ => return Lead::Corrupt(format!("a batch of {announced} bytes is smaller than any record")),
+    };
     let Some(magic) = records.get(UP_TO_MAGIC - 1).map(|byte| *byte as i8) else { return Lead::Nothing };
     if !(0..=2).contains(&magic) {
-        return Lead::Corrupt;
+        return Lead::Corrupt(format!("magic {magic} is unknown"));
     }
     let size = announced + LOG_OVERHEAD;
     if records.len() < size {
@@ -52,7 +57,7 @@ pub fn first(records: &[u8]) -> Lead {
         return Lead::Batch(FirstBatch { magic, size, codec, is_transactional: false, has_producer: false });
     }
     if size < HEADER_LEN {
-        return Lead::Corrupt;
+        return Lead::Garbled;
     }
     let attributes = records.get(21..23).map_or(0, |bytes| i16::from_be_bytes([bytes[0], bytes[1]]));
     let producer_id = records.get(43..51).and_then(|bytes| bytes.try_into().ok()).map_or(-1, i64::from_be_bytes);
@@ -70,7 +75,8 @@ pub fn only(records: &[u8], version: i16) -> Result<FirstBatch, ErrorCode> {
     let batch = match first(records) {
         Lead::Batch(batch) => batch,
         Lead::Nothing => return Err(ErrorCode::InvalidRecord),
-        Lead::Corrupt => return Err(ErrorCode::CorruptMessage),
+        Lead::Corrupt(_) => return Err(ErrorCode::CorruptMessage),
+        Lead::Garbled => return Err(ErrorCode::UnknownServerError),
     };
     if batch.magic != 2 {
         return Err(ErrorCode::InvalidRecord);
@@ -80,8 +86,8 @@ pub fn only(records: &[u8], version: i16) -> Result<FirstBatch, ErrorCode> {
     }
     match first(records.get(batch.size..).unwrap_or_default()) {
         Lead::Nothing => Ok(batch),
-        Lead::Batch(_) => Err(ErrorCode::InvalidRecord),
-        Lead::Corrupt => Err(ErrorCode::CorruptMessage),
+        Lead::Batch(_) | Lead::Garbled => Err(ErrorCode::InvalidRecord),
+        Lead::Corrupt(_) => Err(ErrorCode::CorruptMessage),
     }
 }
 

@@ -33,8 +33,12 @@ pub struct DivergingEpoch {
 
 /// Records to be sent, wherever they lie.
 pub trait Payload {
-    /// Bytes.
-    fn size(&self) -> usize;
+    /// Bytes; `None` is null.
+    fn len(&self) -> Option<usize>;
+
+    fn is_empty(&self) -> bool {
+        self.len().is_none_or(|bytes| bytes == 0)
+    }
 }
 
 /// One partition's answer.
@@ -135,7 +139,7 @@ impl<R: Payload> PartitionResponse<R> {
         if version >= 11 {
             out.i32(self.preferred_read_replica);
         }
-        out.len(self.records.size());
+        out.nullable_len(self.records.len());
         let cut = out.buf.len();
         let leader = self.current_leader.filter(|leader| !leader.is_default());
         out.tag_count(usize::from(self.diverging.is_some()) + usize::from(leader.is_some()));
