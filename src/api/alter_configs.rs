@@ -1,10 +1,43 @@
-//! AlterConfigs (33), versions 0-2.
+//! AlterConfigs (33), versions 0-2: the configs given become all a topic's or broker's overrides; others are dropped.
+//!
+//! Checks per resource: given twice, type, keys given twice, null values (all INVALID_REQUEST), then those of
+//! [`replace`]: topic unknown, INVALID_CONFIG for topics, INVALID_REQUEST for brokers. The same resource given twice is
+//! refused in both places; a live 3.9.1 never answers such a request.
 
+use kafka_protocol::messages::alter_configs_request::AlterConfigsResource;
+use kafka_protocol::messages::alter_configs_response::AlterConfigsResourceResponse;
 use kafka_protocol::messages::{AlterConfigsRequest, AlterConfigsResponse};
 
+use super::config_resource::{Refusal, check_keys, duplicates, entity, replace};
 use super::context::RequestContext;
 use super::serve::Close;
 
-pub async fn handle(_ctx: &RequestContext<'_>, _request: AlterConfigsRequest) -> Result<AlterConfigsResponse, Close> {
-    todo!()
+pub async fn handle(ctx: &RequestContext<'_>, request: AlterConfigsRequest) -> Result<AlterConfigsResponse, Close> {
+    let twice = duplicates(request.resources.iter().map(|r| (r.resource_type, r.resource_name.as_str())));
+    let mut responses = Vec::new();
+    for resource in &request.resources {
+        let outcome = if twice.contains(&(resource.resource_type, resource.resource_name.as_str())) {
+            Err(Refusal::invalid("Each resource must appear at most once."))
+        } else {
+            alter(ctx, resource, request.validate_only).await
+        };
+        let answer = AlterConfigsResourceResponse::default()
+            .with_resource_type(resource.resource_type)
+            .with_resource_name(resource.resource_name.clone());
+        responses.push(match outcome {
+            Ok(()) => answer.with_error_message(None),
+            Err(refusal) => answer.with_error_code(refusal.code.code()).with_error_message(refusal.text()),
+        });
+    }
+    Ok(AlterConfigsResponse::default().with_responses(responses))
+}
+
+async fn alter(ctx: &RequestContext<'_>, resource: &AlterConfigsResource, validate_only: bool) -> Result<(), Refusal> {
+    check_keys(resource.configs.iter().map(|config| (config.name.as_str(), config.value.is_none())))?;
+    let entity = entity(ctx, resource.resource_type, &resource.resource_name)?;
+    let pairs = resource.configs.iter().filter_map(|config| {
+        let value = config.value.as_ref()?;
+        Some((config.name.to_string(), value.to_string()))
+    });
+    replace(ctx, entity, pairs.collect(), validate_only).await
 }

@@ -1,13 +1,117 @@
-//! DescribeConfigs (32), versions 0-4.
+//! DescribeConfigs (32), versions 0-4: the value in use of every config of a topic or of this broker, and its origin.
+//!
+//! Null keys mean all, and so does an empty list; unknown keys are left out. A broker answers only for itself; the empty
+//! broker name stands for what is set for all brokers. v1 adds synonyms, v3 types and documentation. Secrets are null.
+//! Topics are read from the metastore, so that a change is seen by whoever made it.
+//! Gap: broker loggers, see `gaps.md`.
 
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+};
 use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
+use kafka_protocol::protocol::StrBytes;
 
+use super::config_resource::{BROKER, BROKER_LOGGER, CLIENT_METRICS, Refusal, TOPIC, current, layers};
 use super::context::RequestContext;
 use super::serve::Close;
+use crate::config::dynamic::{Entry, Source};
+use crate::controller::topic_names;
+use crate::metastore::schema::ConfigEntity;
+use crate::types::BrokerId;
+use crate::wire::error_code::ErrorCode;
 
 pub async fn handle(
-    _ctx: &RequestContext<'_>,
-    _request: DescribeConfigsRequest,
+    ctx: &RequestContext<'_>,
+    request: DescribeConfigsRequest,
 ) -> Result<DescribeConfigsResponse, Close> {
-    todo!()
+    let mut results = Vec::new();
+    for resource in &request.resources {
+        let answer = DescribeConfigsResult::default()
+            .with_resource_type(resource.resource_type)
+            .with_resource_name(resource.resource_name.clone());
+        results.push(match describe(ctx, resource).await {
+            Ok(entries) => {
+                let entries = entries.into_iter().filter(|entry| is_asked(resource, &entry.name));
+                let configs = entries.map(|entry| encode(ctx.version(), &request, entry)).collect();
+                answer.with_error_message(Some(StrBytes::default())).with_configs(configs)
+            }
+            Err(refusal) => answer.with_error_code(refusal.code.code()).with_error_message(refusal.text()),
+        });
+    }
+    Ok(DescribeConfigsResponse::default().with_results(results))
+}
+
+fn is_asked(resource: &DescribeConfigsResource, name: &str) -> bool {
+    match &resource.configuration_keys {
+        Some(keys) if !keys.is_empty() => keys.iter().any(|key| key.as_str() == name),
+        _ => true,
+    }
+}
+
+async fn describe(ctx: &RequestContext<'_>, resource: &DescribeConfigsResource) -> Result<Vec<Entry>, Refusal> {
+    let (configs, own) = current(ctx);
+    let layers = layers(ctx, &configs, &own);
+    let name = resource.resource_name.as_str();
+    match resource.resource_type {
+        TOPIC => {
+            topic_names::validate(name)
+                .map_err(|error| Refusal::new(ErrorCode::InvalidTopicException, error.to_string()))?;
+            if ctx.services.cluster.load().topic(name).is_none() {
+                return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, ""));
+            }
+            let overrides = ctx.services.admin.overrides(&ConfigEntity::Topic(name.to_owned())).await?;
+            Ok(layers.topic_entries(&overrides))
+        }
+        BROKER if name.is_empty() => Ok(layers.default_entries()),
+        BROKER => {
+            is_own(ctx, name, " or empty string,")?;
+            Ok(layers.broker_entries())
+        }
+        BROKER_LOGGER if name.is_empty() => Err(Refusal::invalid("Broker id must not be empty")),
+        BROKER_LOGGER => {
+            is_own(ctx, name, "")?;
+            Err(Refusal::invalid("broker loggers are not Kafka's here; the log level is set at start"))
+        }
+        CLIENT_METRICS if name.is_empty() => {
+            Err(Refusal::invalid("Client metrics subscription name must not be empty"))
+        }
+        CLIENT_METRICS => Err(Refusal::invalid("Config type client-metrics is only supported on KRaft clusters")),
+        other => Err(Refusal::invalid(format!("Unknown resource type {other}"))),
+    }
+}
+
+fn is_own(ctx: &RequestContext<'_>, name: &str, or: &str) -> Result<(), Refusal> {
+    let own = ctx.services.broker_id;
+    match name.parse() {
+        Ok(id) if BrokerId(id) == own => Ok(()),
+        Ok(id) => Err(Refusal::invalid(format!("Unexpected broker id, expected {own}{or} but received {id}"))),
+        Err(_) => Err(Refusal::invalid(format!("Broker id must be an integer, but it is: {name}"))),
+    }
+}
+
+fn encode(version: i16, request: &DescribeConfigsRequest, entry: Entry) -> DescribeConfigsResourceResult {
+    let result = DescribeConfigsResourceResult::default()
+        .with_name(StrBytes::from_string(entry.name))
+        .with_value(entry.value.map(StrBytes::from_string))
+        .with_read_only(entry.read_only)
+        .with_is_default(version == 0 && entry.source == Source::Default)
+        .with_config_source(entry.source as i8)
+        .with_is_sensitive(entry.sensitive)
+        // 0 is a type nobody knows.
+        .with_config_type(entry.kind.map_or(0, |kind| kind.wire()));
+    let result = match entry.documentation {
+        Some(text) if request.include_documentation => result.with_documentation(Some(StrBytes::from_static_str(text))),
+        _ => result.with_documentation(None),
+    };
+    if !request.include_synonyms {
+        return result;
+    }
+    let synonyms = entry.synonyms.into_iter().map(|synonym| {
+        DescribeConfigsSynonym::default()
+            .with_name(StrBytes::from_string(synonym.name))
+            .with_value(synonym.value.map(StrBytes::from_string))
+            .with_source(synonym.source as i8)
+    });
+    result.with_synonyms(synonyms.collect())
 }

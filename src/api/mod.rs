@@ -8,6 +8,7 @@ pub mod serve;
 
 mod alter_configs;
 mod api_versions;
+mod config_resource;
 mod create_partitions;
 mod create_topics;
 mod delete_records;

@@ -71,7 +71,7 @@ pub struct BrokerConfig {
 
     /// The topic configs a topic gets that overrides nothing.
     pub topic_defaults: TopicConfig,
-    /// Every key given, as given, for DescribeConfigs.
+    /// Every key given, as given, for DescribeConfigs; of `broker.id` and `node.id` each where the other is given.
     pub properties: BTreeMap<String, String>,
 }
 

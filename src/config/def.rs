@@ -203,10 +203,16 @@ impl Key {
     /// The value of `text`, checked.
     pub fn parse(&self, text: &str) -> Result<Value, BadValue> {
         let text = text.trim();
-        let bad = |wanted: String| BadValue { key: self.name.into(), value: text.into(), wanted };
-        let value = parse_kind(self.kind, text).map_err(bad)?;
-        check(&self.check, &value).map_err(bad)?;
+        let bad = |value: String, wanted: String| BadValue { key: self.name.into(), value, wanted };
+        let value = parse_kind(self.kind, text).map_err(|wanted| bad(self.shown(text), wanted))?;
+        check(self.name, &self.check, &value)
+            .map_err(|wanted| bad(self.shown(&culprit(&self.check, &value)), wanted))?;
         Ok(value)
+    }
+
+    /// A value as it may stand in a message.
+    pub fn shown(&self, text: &str) -> String {
+        if self.is_sensitive() { "[hidden]".into() } else { text.into() }
     }
 
     /// What a value may be, for a person.
@@ -292,7 +298,18 @@ fn parse_kind(kind: Kind, text: &str) -> Result<Value, String> {
     }
 }
 
-fn check(check: &Check, value: &Value) -> Result<(), String> {
+/// The part of a value that a failed check is about, as Kafka names it.
+fn culprit(check: &Check, value: &Value) -> String {
+    match (check, value) {
+        (Check::EachOf(allowed), Value::List(list)) => {
+            list.iter().find(|element| !allowed.contains(&element.as_str())).cloned().unwrap_or_default()
+        }
+        (_, Value::List(list)) => format!("[{}]", list.join(", ")),
+        _ => value.to_string(),
+    }
+}
+
+fn check(name: &str, check: &Check, value: &Value) -> Result<(), String> {
     let number_between = |value: i64, min: i64, max: i64| {
         if value < min {
             Err(format!("Value must be at least {min}"))
@@ -341,13 +358,18 @@ fn check(check: &Check, value: &Value) -> Result<(), String> {
             if star || list.iter().all(pair) {
                 Ok(())
             } else {
-                Err("Must be the literal '*' or a list of replicas in the following format: \
+                Err(format!(
+                    "{name} must be the literal '*' or a list of replicas in the following format: \
                      [partitionId]:[brokerId],[partitionId]:[brokerId],..."
-                    .into())
+                ))
             }
         }
         (Check::MetadataVersion, Value::Text(text)) => {
-            super::release::check(text).map_err(|allowed| format!("Version `{text}` is not one of: {allowed}"))
+            if super::release::is_known(text) {
+                Ok(())
+            } else {
+                Err(format!("Version {text} is not a valid version"))
+            }
         }
         _ => Ok(()),
     }

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use super::def::{Key, State};
 use super::error::{ConfigError, Warning};
 use super::listeners::{self, Listener, SecurityProtocol};
-use super::topic::Differences;
 use super::values::{Values, default_text};
 use super::{BrokerConfig, TopicConfig, keys, properties};
 
@@ -27,12 +26,17 @@ impl BrokerConfig {
     }
 
     /// As [`BrokerConfig::load`], already split in keys and values.
-    pub fn from_properties(given: BTreeMap<String, String>) -> Result<(BrokerConfig, Vec<Warning>), ConfigError> {
+    pub fn from_properties(mut given: BTreeMap<String, String>) -> Result<(BrokerConfig, Vec<Warning>), ConfigError> {
         let values = Values::parse(&given)?;
         refuse(&given, values.embedded())?;
         let mut config = build(&values)?;
         check(&values, &config)?;
         let warnings = warnings(&given, values.embedded());
+        for (one, other) in [("broker.id", "node.id"), ("node.id", "broker.id")] {
+            if let Some(id) = given.get(one).cloned() {
+                given.entry(other.to_owned()).or_insert(id);
+            }
+        }
         config.properties = given;
         Ok((config, warnings))
     }
@@ -63,8 +67,7 @@ fn refuse(given: &BTreeMap<String, String>, embedded: bool) -> Result<(), Config
         if let State::Refuses(why) = key.state
             && differs(key, text, embedded)
         {
-            let value = if key.is_sensitive() { "[hidden]".to_owned() } else { text.clone() };
-            return Err(ConfigError::Refused { key: name.clone(), value, why: why.to_owned() });
+            return Err(ConfigError::Refused { key: name.clone(), value: key.shown(text), why: why.to_owned() });
         }
     }
     Ok(())
@@ -83,8 +86,7 @@ fn warnings(given: &BTreeMap<String, String>, embedded: bool) -> Vec<Warning> {
             State::NoEffect(_) | State::Refuses(_) | State::NotYet if !differs(key, text, embedded) => {}
             State::Implemented if !per_listener => {}
             State::Implemented | State::NotYet => {
-                let value = if key.is_sensitive() { "[hidden]".to_owned() } else { text.clone() };
-                warnings.push(Warning::NotYet { key: name.clone(), value });
+                warnings.push(Warning::NotYet { key: name.clone(), value: key.shown(text) });
             }
             State::NoEffect(why) => warnings.push(Warning::NoEffect { key: name.clone(), why }),
             State::Refuses(_) => {}
@@ -254,16 +256,7 @@ fn topic_defaults(values: &Values) -> Result<TopicConfig, ConfigError> {
     let mut config = TopicConfig::default();
     for key in keys::topic_keys() {
         if let Some(value) = values.topic_default(key.name) {
-            config.set(key.name, &value, &mut Differences::default());
-        }
-    }
-    // These two come settled: the older key for both sides is already taken into account.
-    for (key, field) in [
-        ("message.timestamp.before.max.ms", &mut config.message_timestamp_before_max_ms),
-        ("message.timestamp.after.max.ms", &mut config.message_timestamp_after_max_ms),
-    ] {
-        if let Some(super::def::Value::Integer(ms)) = values.topic_default(key) {
-            *field = ms;
+            config.set(key.name, &value);
         }
     }
     if config.retention_ms == 0 {

@@ -8,6 +8,7 @@
 
 pub mod broker;
 pub mod def;
+pub mod dynamic;
 pub mod error;
 pub mod keys;
 pub mod listeners;

@@ -62,11 +62,10 @@ pub const RELEASES: &[&str] = &[
 ];
 
 /// Whether `text` names a release: exactly one of the list, or its first two numbers (three for `0.x`) with anything
-/// behind them (`3.9`, `3.9.1`). The error is the list.
-pub fn check(text: &str) -> Result<(), String> {
+/// behind them (`3.9`, `3.9.1`).
+pub fn is_known(text: &str) -> bool {
     let parts: Vec<&str> = text.split('.').collect();
     let wanted = if parts.first() == Some(&"0") { 3 } else { 2 };
     let short = parts.get(..wanted).map(|parts| parts.join(".")).unwrap_or_else(|| text.to_owned());
-    let known = RELEASES.iter().any(|r| *r == short || r.split('-').next() == Some(short.as_str()));
-    if known { Ok(()) } else { Err(format!("[{}]", RELEASES.join(", "))) }
+    RELEASES.iter().any(|release| *release == short || release.split('-').next() == Some(short.as_str()))
 }

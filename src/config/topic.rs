@@ -44,8 +44,11 @@ pub struct TopicConfig {
     pub max_compaction_lag_ms: i64,
     pub max_message_bytes: i32,
     pub message_downconversion_enable: bool,
+    /// With [`TopicConfig::message_timestamp_difference_max_ms`] already taken into account, as the next one.
     pub message_timestamp_before_max_ms: i64,
     pub message_timestamp_after_max_ms: i64,
+    /// The older key for both directions; counts where the newer key of a direction is at its default, `i64::MAX`.
+    pub message_timestamp_difference_max_ms: i64,
     pub message_timestamp_type: TimestampType,
     pub min_cleanable_dirty_ratio: f64,
     pub min_compaction_lag_ms: i64,
@@ -81,6 +84,7 @@ impl Default for TopicConfig {
             message_downconversion_enable: true,
             message_timestamp_before_max_ms: i64::MAX,
             message_timestamp_after_max_ms: i64::MAX,
+            message_timestamp_difference_max_ms: i64::MAX,
             message_timestamp_type: TimestampType::CreateTime,
             min_cleanable_dirty_ratio: 0.5,
             min_compaction_lag_ms: 0,
@@ -104,19 +108,22 @@ impl TopicConfig {
         overrides: &BTreeMap<String, String>,
     ) -> Result<TopicConfig, TopicConfigError> {
         let mut config = defaults.clone();
-        let mut differences = Differences::default();
         for name in overrides.keys() {
             keys::topic(name).ok_or_else(|| TopicConfigError::Unknown(name.clone()))?;
         }
         for key in keys::topic_keys() {
             if let Some(text) = overrides.get(key.name) {
-                config.set(key.name, &key.parse(text)?, &mut differences);
+                config.set(key.name, &key.parse(text)?);
             }
         }
-        differences.settle(&mut config);
+        config.settle_differences();
         config.check()?;
-        if overrides.get("remote.storage.enable").is_some_and(|text| text.trim().eq_ignore_ascii_case("true")) {
+        let is_true = |key| overrides.get(key).is_some_and(|text: &String| text.trim().eq_ignore_ascii_case("true"));
+        if is_true("remote.storage.enable") {
             return Err(TopicConfigError::TieredStorage);
+        }
+        if is_true("remote.log.delete.on.disable") || is_true("remote.log.copy.disable") {
+            return Err(TopicConfigError::TieredStorageEnd);
         }
         Ok(config)
     }
@@ -140,7 +147,7 @@ impl TopicConfig {
     }
 
     /// Puts one parsed value in its field. Keys without a field change nothing this broker does.
-    pub(super) fn set(&mut self, key: &str, value: &Value, differences: &mut Differences) {
+    pub(super) fn set(&mut self, key: &str, value: &Value) {
         match (key, value) {
             ("cleanup.policy", Value::List(policies)) => {
                 self.cleanup_delete = policies.iter().any(|p| p == "delete");
@@ -159,12 +166,12 @@ impl TopicConfig {
             ("message.downconversion.enable", Value::Boolean(on)) => self.message_downconversion_enable = *on,
             ("preallocate", Value::Boolean(on)) => self.preallocate = *on,
             ("unclean.leader.election.enable", Value::Boolean(on)) => self.unclean_leader_election_enable = *on,
-            (key, Value::Integer(value)) => self.set_integer(key, *value, differences),
+            (key, Value::Integer(value)) => self.set_integer(key, *value),
             _ => {}
         }
     }
 
-    fn set_integer(&mut self, key: &str, value: i64, differences: &mut Differences) {
+    fn set_integer(&mut self, key: &str, value: i64) {
         // The row of an INT key admits nothing wider, so nothing is cut here.
         let int = i32::try_from(value).unwrap_or(i32::MAX);
         match key {
@@ -178,9 +185,9 @@ impl TopicConfig {
             "index.interval.bytes" => self.index_interval_bytes = int,
             "max.compaction.lag.ms" => self.max_compaction_lag_ms = value,
             "max.message.bytes" => self.max_message_bytes = int,
-            "message.timestamp.before.max.ms" => differences.before = Some(value),
-            "message.timestamp.after.max.ms" => differences.after = Some(value),
-            "message.timestamp.difference.max.ms" => differences.either = Some(value),
+            "message.timestamp.before.max.ms" => self.message_timestamp_before_max_ms = value,
+            "message.timestamp.after.max.ms" => self.message_timestamp_after_max_ms = value,
+            "message.timestamp.difference.max.ms" => self.message_timestamp_difference_max_ms = value,
             "min.compaction.lag.ms" => self.min_compaction_lag_ms = value,
             "min.insync.replicas" => self.min_insync_replicas = int,
             "retention.bytes" => self.retention_bytes = value,
@@ -193,6 +200,16 @@ impl TopicConfig {
         }
     }
 
+    /// As `LogConfig` of 3.9 does it: a newer key that somebody sets, here or for the broker, hides the older one.
+    fn settle_differences(&mut self) {
+        let older = self.message_timestamp_difference_max_ms;
+        for newer in [&mut self.message_timestamp_before_max_ms, &mut self.message_timestamp_after_max_ms] {
+            if *newer == i64::MAX {
+                *newer = older;
+            }
+        }
+    }
+
     /// What no single key can decide.
     pub(super) fn check(&self) -> Result<(), TopicConfigError> {
         let (min, max) = (self.min_compaction_lag_ms, self.max_compaction_lag_ms);
@@ -200,28 +217,6 @@ impl TopicConfig {
             return Err(TopicConfigError::CompactionLags { min, max });
         }
         Ok(())
-    }
-}
-
-/// The three keys that bound a timestamp's distance from the clock: the old one for both sides counts where the newer
-/// one of a side is unset or at its default (`LogConfig` of 3.9 does the same).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Differences {
-    either: Option<i64>,
-    before: Option<i64>,
-    after: Option<i64>,
-}
-
-impl Differences {
-    pub(super) fn settle(self, config: &mut TopicConfig) {
-        let side = |newer: Option<i64>, current: i64| match (newer, self.either) {
-            (Some(value), _) if value != i64::MAX => value,
-            (_, Some(value)) => value,
-            (Some(value), None) => value,
-            (None, None) => current,
-        };
-        config.message_timestamp_before_max_ms = side(self.before, config.message_timestamp_before_max_ms);
-        config.message_timestamp_after_max_ms = side(self.after, config.message_timestamp_after_max_ms);
     }
 }
 
@@ -238,6 +233,8 @@ pub enum TopicConfigError {
         "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
     )]
     TieredStorage,
+    #[error("It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode.")]
+    TieredStorageEnd,
 }
 
 impl FromStr for CompressionType {
@@ -304,6 +301,7 @@ mod tests {
             retention_ms: -1,
             message_timestamp_type: TimestampType::LogAppendTime,
             min_cleanable_dirty_ratio: 0.1,
+            message_timestamp_difference_max_ms: 10,
             message_timestamp_before_max_ms: 10,
             message_timestamp_after_max_ms: 20,
             ..TopicConfig::default()

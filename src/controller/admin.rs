@@ -246,6 +246,19 @@ impl Admin {
         tokio::time::timeout(Duration::from_millis(timeout_ms), wait).await.is_ok()
     }
 
+    /// An entity's overrides as they are stored now, which this broker may not have been told of yet.
+    pub async fn overrides(&self, entity: &ConfigEntity) -> Result<BTreeMap<String, String>, AdminError> {
+        let (store, path) = (self.session.store(), entity.path());
+        match until_known(&*store, || store.get(&path)).await {
+            Ok((bytes, _)) => match EntityConfig::decode(&path, &bytes) {
+                Ok(config) => Ok(config.0),
+                Err(malformed) => Err(AdminError::new(ErrorCode::UnknownServerError, malformed)),
+            },
+            Err(Error::NoNode(_)) => Ok(BTreeMap::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Replaces a topic's overrides (already validated) and writes the change node.
     pub async fn set_topic_configs(&self, topic: &str, overrides: BTreeMap<String, String>) -> Result<(), AdminError> {
         self.change_config(&ConfigEntity::Topic(topic.to_owned()), overrides).await
