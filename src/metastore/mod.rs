@@ -5,6 +5,7 @@ pub mod schema;
 mod store;
 
 pub mod embedded;
+pub mod zookeeper;
 
 #[cfg(feature = "sim")]
 pub mod conformance;

@@ -53,6 +53,9 @@ pub enum Error {
     /// The server refused the session; ephemerals are gone. Only the server's word counts.
     #[error("session expired")]
     SessionExpired,
+    /// The request would be refused by a server with default limits, which hangs up. Of a transaction: all of it.
+    #[error("request for {path} has {bytes} bytes, the limit is {limit}")]
+    TooLarge { path: String, bytes: usize, limit: usize },
     #[error("{0}")]
     Other(String),
 }
@@ -100,6 +103,7 @@ pub struct MultiError {
 }
 
 /// Completes once, when the watched thing may have changed (or the connection was lost): re-read, which re-arms.
+/// Dropping it disarms.
 pub type Watch = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Comes up when the session's standing changes.
@@ -111,6 +115,8 @@ pub enum SessionState {
 }
 
 /// A session with the store. Dropping it closes the session.
+///
+/// Calls take effect in the order of their first poll. Reads are never [`Error::Unknown`]: they wait for the connection.
 #[async_trait]
 pub trait Metastore: Send + Sync {
     /// Returns the path, with its sequence number if any. `None` = null data.
@@ -132,6 +138,11 @@ pub trait Metastore: Send + Sync {
     /// 0 until the first connection.
     fn session_id(&self) -> i64;
     fn session_states(&self) -> tokio::sync::watch::Receiver<SessionState>;
+    /// Whether null data stays null. Where it does not, `/latest_producer_id_block` must be left out until there is a
+    /// block to write: Kafka takes empty data there for broken, absent it creates the node.
+    fn keeps_null(&self) -> bool {
+        true
+    }
 }
 
 /// Where sessions come from: after [`Error::SessionExpired`] the holder opens another.

@@ -1,0 +1,67 @@
+//! `zookeeper.connect`: hosts, then one chroot for all of them.
+
+use zookeeper_client as zk;
+
+use crate::metastore::{Error, path};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ConnectString {
+    /// `host:port,host:port`.
+    pub hosts: String,
+    /// `None` = the root.
+    pub chroot: Option<String>,
+}
+
+impl ConnectString {
+    pub fn parse(text: &str) -> Result<ConnectString, String> {
+        let (hosts, chroot) = match text.find('/') {
+            Some(slash) => text.split_at(slash),
+            None => (text, "/"),
+        };
+        let hosts: Vec<&str> = hosts.split(',').map(str::trim).filter(|host| !host.is_empty()).collect();
+        if hosts.is_empty() {
+            return Err("names no host".to_owned());
+        }
+        for host in &hosts {
+            let port = match host.rsplit_once(':') {
+                Some((name, port)) if !name.contains(':') || name.ends_with(']') => port,
+                _ => "2181",
+            };
+            if !port.parse::<u16>().is_ok_and(|port| port > 0) {
+                return Err(format!("{host:?} has no port between 1 and 65535"));
+            }
+        }
+        path::validate(chroot, false).map_err(|error| error.to_string())?;
+        let chroot = (chroot != "/").then(|| chroot.to_owned());
+        Ok(ConnectString { hosts: hosts.join(","), chroot })
+    }
+
+    /// The client below the chroot.
+    pub fn enter(&self, client: zk::Client) -> Result<zk::Client, Error> {
+        match &self.chroot {
+            None => Ok(client),
+            Some(chroot) => client.chroot(chroot.clone()).map_err(|_| Error::BadPath(chroot.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_hosts_and_chroot() {
+        for (text, hosts, chroot) in [
+            ("localhost:2181", "localhost:2181", None),
+            ("a:1,b:2/kafka/prod", "a:1,b:2", Some("/kafka/prod")),
+            (" a:1 , b ,/", "a:1,b", None),
+            ("[::1]:2181,[::2]/x", "[::1]:2181,[::2]", Some("/x")),
+        ] {
+            let parsed = ConnectString { hosts: hosts.into(), chroot: chroot.map(str::to_owned) };
+            assert_eq!(ConnectString::parse(text), Ok(parsed), "{text}");
+        }
+        for bad in ["", "/kafka", ",", "a:1/kafka/", "a:1//x", "a:0", "a:65536", "a:port", "a:1/.."] {
+            assert!(ConnectString::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
