@@ -18,8 +18,6 @@ pub mod replication;
 pub mod sim;
 pub mod spawn;
 pub mod storage;
-#[cfg(test)]
-mod tidy;
 pub mod types;
 pub mod wire;
 

@@ -33,6 +33,11 @@ impl AdminError {
     pub fn new(code: ErrorCode, message: impl fmt::Display) -> AdminError {
         AdminError { code, message: message.to_string() }
     }
+
+    /// What the client is told beside the code. An unexpected error keeps its text to the log, as Kafka's does.
+    pub fn told(&self) -> Option<String> {
+        (self.code != ErrorCode::UnknownServerError).then(|| self.message.clone())
+    }
 }
 
 impl From<Error> for AdminError {
@@ -226,7 +231,7 @@ impl Admin {
     }
 
     /// Until every partition of `topic` below `count` has a leader in this broker's snapshot, or the topic is gone
-    /// when `count` is 0. False when `timeout_ms` ran out.
+    /// when `count` is 0. False when `timeout_ms` ran out, or was not positive (then without a look, as in Kafka).
     pub async fn wait_for_leaders(&self, topic: &str, count: i32, timeout_ms: i32) -> bool {
         let there = |snapshot: &Snapshot| match snapshot.topic(topic) {
             None => count == 0,
@@ -234,7 +239,9 @@ impl Admin {
             Some(meta) => (0..count)
                 .all(|index| meta.partitions.get(&index).is_some_and(|partition| partition.leader != BrokerId::NONE)),
         };
-        let Ok(timeout_ms) = u64::try_from(timeout_ms) else { return false };
+        if timeout_ms <= 0 {
+            return false;
+        }
         let mut changes = self.cluster.changes();
         let wait = async {
             while !there(&self.cluster.load()) {
@@ -243,7 +250,7 @@ impl Admin {
                 }
             }
         };
-        tokio::time::timeout(Duration::from_millis(timeout_ms), wait).await.is_ok()
+        tokio::time::timeout(Duration::from_millis(timeout_ms.unsigned_abs().into()), wait).await.is_ok()
     }
 
     /// An entity's overrides as they are stored now, which this broker may not have been told of yet.

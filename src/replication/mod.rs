@@ -16,3 +16,6 @@ pub mod waiters;
 
 pub mod partition;
 pub mod table;
+
+#[cfg(test)]
+mod testing;

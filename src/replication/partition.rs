@@ -561,3 +561,6 @@ fn refused(code: ErrorCode, message: impl Into<String>, log_start_offset: Offset
         log_start_offset,
     }
 }
+
+#[cfg(test)]
+mod tests;

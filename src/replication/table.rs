@@ -135,14 +135,16 @@ impl PartitionTable {
         changes.iter().map(|change| self.apply(change).err().unwrap_or(ErrorCode::None)).collect()
     }
 
+    /// First that holds:
+    /// - directory offline: KAFKA_STORAGE_ERROR, whatever the epoch: that is how a controller asks what is lost;
     /// - another topic id stored: INCONSISTENT_TOPIC_ID;
     /// - leader epoch lower than or equal to the known one: STALE_CONTROLLER_EPOCH (normal after a failover);
-    /// - not one of the replicas: UNKNOWN_TOPIC_OR_PARTITION;
-    /// - directory offline: KAFKA_STORAGE_ERROR.
+    /// - not one of the replicas: UNKNOWN_TOPIC_OR_PARTITION.
     fn apply(&self, change: &LeaderAndIsr) -> Result<(), ErrorCode> {
         let me = self.around.broker;
         let known = self.get(&change.tp.topic, change.tp.partition);
         if let Some(known) = &known {
+            known.log()?;
             if !change.topic_id.is_zero() && !known.topic_id().is_zero() && known.topic_id() != change.topic_id {
                 return Err(ErrorCode::InconsistentTopicId);
             }
@@ -250,4 +252,56 @@ impl PartitionTable {
 /// with an empty log would cut what the followers hold.
 fn lost_its_log(change: &LeaderAndIsr, me: BrokerId) -> bool {
     change.leader == me && !change.is_new && change.leader_epoch > LeaderEpoch(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{bench, change};
+    use super::*;
+
+    fn apply(table: &PartitionTable, change: LeaderAndIsr) -> ErrorCode {
+        table.apply_leader_and_isr(&[change])[0]
+    }
+
+    #[test]
+    fn only_a_higher_leader_epoch_changes_anything() {
+        let bench = bench(TopicConfig::default());
+        assert_eq!(apply(&bench.table, change(1, 3, &[2])), ErrorCode::KafkaStorageError, "see the next test");
+        let bench = super::super::testing::bench(TopicConfig::default());
+        let partition = bench.leader(&[1]);
+        assert_eq!(apply(&bench.table, change(2, 0, &[1, 2])), ErrorCode::StaleControllerEpoch);
+        assert!(partition.is_leader());
+        assert_eq!(apply(&bench.table, change(2, 1, &[1, 2])), ErrorCode::None);
+        assert_eq!((partition.is_leader(), partition.leader()), (false, BrokerId(2)));
+        assert_eq!(apply(&bench.table, change(1, 0, &[1])), ErrorCode::StaleControllerEpoch);
+        let other_topic = LeaderAndIsr { topic_id: TopicId(uuid::Uuid::from_u128(5)), ..change(1, 9, &[1]) };
+        assert_eq!(apply(&bench.table, other_topic), ErrorCode::InconsistentTopicId);
+        let not_ours = LeaderAndIsr { replicas: vec![BrokerId(2)], ..change(2, 9, &[2]) };
+        assert_eq!(apply(&bench.table, not_ours), ErrorCode::UnknownTopicOrPartition);
+    }
+
+    #[test]
+    fn a_leader_whose_log_is_gone_creates_nothing() {
+        let bench = bench(TopicConfig::default());
+        assert_eq!(apply(&bench.table, change(1, 3, &[1])), ErrorCode::KafkaStorageError);
+        assert!(bench.table.logs().all().is_empty());
+        let bench = super::super::testing::bench(TopicConfig::default());
+        assert_eq!(apply(&bench.table, change(2, 3, &[2])), ErrorCode::None, "a follower starts from nothing");
+    }
+
+    #[test]
+    fn a_stopped_replica_serves_on_until_it_is_deleted() {
+        let bench = bench(TopicConfig::default());
+        let partition = bench.leader(&[1]);
+        let tp = partition.topic_partition();
+        assert_eq!(apply(&bench.table, change(1, 4, &[1])), ErrorCode::None);
+        assert_eq!(bench.table.stop_replica(tp, LeaderEpoch(3), true), ErrorCode::FencedLeaderEpoch);
+        assert_eq!(bench.table.stop_replica(tp, LeaderEpoch(4), false), ErrorCode::None);
+        assert!(partition.is_leader());
+        assert_eq!(bench.table.stop_replica(tp, LeaderEpoch(-2), true), ErrorCode::None);
+        assert!(!partition.is_leader());
+        assert!(bench.table.get("t", 0).is_none());
+        assert!(bench.table.logs().get(tp).is_none());
+        assert_eq!(bench.table.stop_replica(tp, LeaderEpoch(-2), true), ErrorCode::None, "nothing is there any more");
+    }
 }

@@ -1,0 +1,98 @@
+//! A partition table over a real directory, with a blocking pool that waits for the test.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::partition::Partition;
+use super::table::{LeaderAndIsr, PartitionTable, Surroundings};
+use crate::clock::ManualClock;
+use crate::cluster::{Cluster, Snapshot};
+use crate::config::{BrokerConfig, TopicConfig};
+use crate::random::SeededRandom;
+use crate::spawn::{Job, Spawner, Task};
+use crate::storage::disk_real::RealDisk;
+use crate::storage::manager::LogManager;
+use crate::types::{BrokerId, LeaderEpoch, TopicId, TopicPartition};
+
+/// Blocking jobs run when told.
+#[derive(Default)]
+pub struct ByHand(Mutex<Vec<Job>>);
+
+impl Spawner for ByHand {
+    fn data(&self, _task: Task) {}
+    fn control(&self, _task: Task) {}
+    fn blocking(&self, job: Job) {
+        self.0.lock().push(job);
+    }
+}
+
+impl ByHand {
+    /// How many ran.
+    pub fn run(&self) -> usize {
+        let jobs = std::mem::take(&mut *self.0.lock());
+        let count = jobs.len();
+        for job in jobs {
+            job();
+        }
+        count
+    }
+}
+
+/// Broker 1's partitions; every topic has `config`.
+pub struct Bench {
+    pub table: PartitionTable,
+    pub pool: Arc<ByHand>,
+    _dir: tempfile::TempDir,
+}
+
+pub fn bench(config: TopicConfig) -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::at(1_000));
+    let broker = Arc::new(BrokerConfig { log_dirs: vec![dir.path().to_path_buf()], ..BrokerConfig::default() });
+    let logs = LogManager::open(Arc::new(RealDisk), clock.clone(), Arc::new(SeededRandom::new(1)), broker).unwrap();
+    logs.claim(BrokerId(1), "cluster").unwrap();
+    logs.load(&|_| None).unwrap();
+    let pool = Arc::new(ByHand::default());
+    let around = Surroundings {
+        broker: BrokerId(1),
+        clock: clock.clone(),
+        spawner: pool.clone(),
+        cluster: Arc::new(Cluster::new(Snapshot::default())),
+        replica_lag_time_max_ms: 30_000,
+    };
+    let config = Arc::new(config);
+    let table = PartitionTable::new(around, Arc::new(logs), Box::new(move |_| config.clone()));
+    Bench { table, pool, _dir: dir }
+}
+
+pub fn ids(ids: &[i32]) -> Vec<BrokerId> {
+    ids.iter().copied().map(BrokerId).collect()
+}
+
+/// `t-0` with the given leader, leader epoch and ISR; the replicas are the ISR and broker 1.
+pub fn change(leader: i32, leader_epoch: i32, isr: &[i32]) -> LeaderAndIsr {
+    let mut replicas = ids(isr);
+    if !replicas.contains(&BrokerId(1)) {
+        replicas.push(BrokerId(1));
+    }
+    LeaderAndIsr {
+        tp: TopicPartition::new("t", 0),
+        topic_id: TopicId(uuid::Uuid::from_u128(77)),
+        controller_epoch: 1,
+        leader: BrokerId(leader),
+        leader_epoch: LeaderEpoch(leader_epoch),
+        isr: ids(isr),
+        partition_epoch: leader_epoch,
+        replicas,
+        is_new: leader_epoch == 0,
+    }
+}
+
+impl Bench {
+    /// `t-0`, led by broker 1 with this ISR.
+    pub fn leader(&self, isr: &[i32]) -> Arc<Partition> {
+        assert_eq!(self.table.apply_leader_and_isr(&[change(1, 0, isr)]), [crate::wire::error_code::ErrorCode::None]);
+        self.table.get("t", 0).unwrap()
+    }
+}
