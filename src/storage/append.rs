@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering;
 use super::entry::{Entry, entries};
 use super::file_cache::file_name;
 use super::log::{AppendError, AppendInfo, AppendParams, Log, Origin, Writer};
-use super::marker::EndMarker;
 use super::producer_state::{ProducerError, Sequence};
 use super::segment::Segment;
 use super::txn_index::AbortedTxn;
@@ -22,7 +21,7 @@ use super::view::LogView;
 use super::{atomic_file, producer_snapshot};
 use crate::config::TopicConfig;
 use crate::types::Offset;
-use crate::wire::batch::{BatchHeader, HEADER_LEN, stamp};
+use crate::wire::batch::{Batch, BatchHeader, ControlRecord, Marker, stamp};
 use crate::wire::error_code::ErrorCode;
 
 impl Log {
@@ -316,12 +315,19 @@ pub(super) fn segment_ms(config: &TopicConfig) -> i64 {
 }
 
 /// The end marker that a control batch of a producer holds.
-pub(super) fn control_marker(batch: &BatchHeader, bytes: &[u8]) -> Option<EndMarker> {
-    if batch.is_control() && batch.has_producer() { EndMarker::parse(bytes.get(HEADER_LEN..)?) } else { None }
+pub(super) fn control_marker(batch: &BatchHeader, bytes: &[u8]) -> Option<Marker> {
+    if !batch.is_control() || !batch.has_producer() {
+        return None;
+    }
+    let record = Batch::parse(bytes).ok()?.records().next()?.ok()?;
+    match ControlRecord::parse(&record) {
+        Ok(ControlRecord::EndTransaction(marker)) => Some(marker),
+        _ => None,
+    }
 }
 
 /// Tells the producers' state of a batch; an aborted transaction is returned, for the index.
-pub(super) fn take_in(writer: &mut Writer, batch: &BatchHeader, marker: Option<EndMarker>) -> Option<AbortedTxn> {
+pub(super) fn take_in(writer: &mut Writer, batch: &BatchHeader, marker: Option<Marker>) -> Option<AbortedTxn> {
     match marker {
         Some(marker) => {
             let txn = writer.producers.apply_marker(batch, marker)?;

@@ -36,6 +36,16 @@ impl EpochCache {
         true
     }
 
+    /// Notes epochs that lie before the first known one.
+    pub fn prepend(&mut self, earlier: EpochCache) {
+        let mut entries = earlier.entries;
+        if let Some((last, _)) = entries.last() {
+            let last = *last;
+            entries.extend(self.entries.iter().filter(|(epoch, _)| *epoch > last));
+            self.entries = entries;
+        }
+    }
+
     pub fn latest(&self) -> Option<LeaderEpoch> {
         self.entries.last().map(|(epoch, _)| *epoch)
     }

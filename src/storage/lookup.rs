@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::entry::{HeadScanner, read_up_to};
 use super::log::{AbortedTransaction, FileSlice, Log, LogRead, ReadError, TimestampOffset};
+use super::records;
 use super::segment::Segment;
 use super::view::LogView;
-use crate::types::{LeaderEpoch, Offset};
-use crate::wire::batch::Batch;
+use crate::types::Offset;
 
 impl Log {
     /// Bytes from the batch that holds `from` up to `max_bytes`, nothing at or past `upper` (exclusive).
@@ -191,29 +191,11 @@ fn first_record_at(
         if entry.max_timestamp < timestamp_ms || entry.last_offset < start {
             continue;
         }
-        let found = |offset, timestamp_ms| TimestampOffset { timestamp_ms, offset, leader_epoch: entry.leader_epoch };
-        let Some(header) = entry.batch else {
-            return Ok(Some(TimestampOffset {
-                timestamp_ms: entry.max_timestamp,
-                offset: entry.last_offset,
-                leader_epoch: LeaderEpoch::NONE,
-            }));
-        };
-        if header.is_log_append_time() {
-            return Ok(Some(found(entry.base_offset.max(start), entry.max_timestamp)));
-        }
         let mut bytes = vec![0; entry.size as usize];
         read_up_to(file.as_ref(), &mut bytes, position)?;
-        let damaged = |what: String| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("batch at offset {}: {what}", entry.base_offset))
-        };
-        let batch = Batch::parse(&bytes).map_err(|e| damaged(e.to_string()))?;
-        for record in batch.records() {
-            let record = record.map_err(|e| damaged(e.to_string()))?;
-            let (offset, timestamp) = (record.offset(&header), record.timestamp(&header));
-            if timestamp >= timestamp_ms && offset >= start {
-                return Ok(Some(found(offset, timestamp)));
-            }
+        let wanted = |offset, timestamp| timestamp >= timestamp_ms && offset >= start;
+        if let Some((offset, timestamp_ms)) = records::find(&bytes, &entry, wanted)? {
+            return Ok(Some(TimestampOffset { timestamp_ms, offset, leader_epoch: entry.leader_epoch }));
         }
     }
     Ok(None)

@@ -414,6 +414,17 @@ fn owner(meta: &MetaProperties) -> String {
     )
 }
 
+/// Makes a directory with those above it, so that they survive a power loss.
+fn create_durably(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|dir| disk.info(dir).is_err()).collect();
+    disk.create_dir_all(path)?;
+    for dir in missing {
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        disk.sync_dir(parent.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}
+
 /// Makes the directory when it is missing, reads whose it is, and takes its lock.
 fn prepare(dir: &LogDir) -> Result<Option<MetaProperties>, ManagerError> {
     let (disk, path) = (dir.disk().as_ref(), dir.path());
@@ -421,7 +432,7 @@ fn prepare(dir: &LogDir) -> Result<Option<MetaProperties>, ManagerError> {
     match disk.info(path) {
         Ok(info) if !info.is_dir => return refused(format!("log directory {} is not a directory", path.display())),
         Ok(_) => {}
-        Err(e) if e.kind() == io::ErrorKind::NotFound => disk.create_dir_all(path).map_err(io_error)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => create_durably(disk, path).map_err(io_error)?,
         Err(e) => return Err(io_error(e)),
     }
     let meta = match MetaProperties::read(disk, path) {
@@ -454,5 +465,7 @@ fn prepare(dir: &LogDir) -> Result<Option<MetaProperties>, ManagerError> {
     }
 }
 
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod tests;

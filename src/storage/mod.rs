@@ -23,7 +23,7 @@ pub mod partition_metadata;
 pub mod file_cache;
 
 pub mod entry;
-mod marker;
+mod records;
 
 mod index_file;
 pub mod offset_index;

@@ -7,9 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::marker::EndMarker;
 use crate::types::Offset;
-use crate::wire::batch::BatchHeader;
+use crate::wire::batch::{BatchHeader, Marker};
 use crate::wire::error_code::ErrorCode;
 
 /// Batches remembered per producer: what a producer may have in flight.
@@ -217,7 +216,7 @@ impl ProducerStates {
     }
 
     /// Whether a coordinator may write this marker now.
-    pub fn check_marker(&self, producer_id: i64, epoch: i16, marker: EndMarker) -> Result<(), ProducerError> {
+    pub fn check_marker(&self, producer_id: i64, epoch: i16, marker: Marker) -> Result<(), ProducerError> {
         let Some(state) = self.producers.get(&producer_id) else { return Ok(()) };
         if epoch < state.epoch {
             return refused(
@@ -259,7 +258,7 @@ impl ProducerStates {
     }
 
     /// Takes in an end marker that is in the log; tells which transaction it ended, if one was open.
-    pub fn apply_marker(&mut self, batch: &BatchHeader, marker: EndMarker) -> Option<CompletedTxn> {
+    pub fn apply_marker(&mut self, batch: &BatchHeader, marker: Marker) -> Option<CompletedTxn> {
         self.dirty = true;
         let state = self.producers.entry(batch.producer_id).or_default();
         state.set_epoch(batch.producer_epoch);

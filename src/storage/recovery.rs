@@ -79,14 +79,17 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
     let mut log_end = match segments.last() {
         None => Offset::ZERO,
         Some(_) => match first_to_check {
-            Some(first) => loading.recover(&mut segments, first)?,
+            Some(first) => {
+                let gaps_below = if params.config.cleanup_compact { Offset(i64::MAX) } else { recovery_point };
+                loading.recover(&mut segments, first, gaps_below)?
+            }
             None => match segments[segments.len() - 1].next_offset() {
                 Ok(next) => next,
                 // An orderly stop was claimed, and yet: check the one that new records would go to.
                 Err(e) if e.kind() == io::ErrorKind::InvalidData => {
                     tracing::warn!("checking the last segment of {}: {e}", params.tp);
                     let last = segments.len() - 1;
-                    loading.recover(&mut segments, last)?
+                    loading.recover(&mut segments, last, Offset(i64::MAX))?
                 }
                 Err(e) => return Err(e),
             },
@@ -119,7 +122,8 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
     }
     let mut writer = loading.producers;
     let mut epochs = loading.epochs;
-    let mut epochs_changed = epochs.truncate_from_end(log_end);
+    let mut epochs_changed = prepend_epochs(&mut epochs, &segments, log_start)?;
+    epochs_changed |= epochs.truncate_from_end(log_end);
     epochs_changed |= epochs.truncate_from_start(log_start);
 
     let high_watermark = params.high_watermark.unwrap_or(Offset::ZERO).max(log_start).min(log_end);
@@ -214,13 +218,23 @@ impl Loading<'_> {
         Ok(false)
     }
 
-    /// Checks every batch from segment `first` on; returns the log end. What follows the first unsound batch goes.
-    fn recover(&mut self, segments: &mut Vec<Arc<Segment>>, first: usize) -> io::Result<Offset> {
+    /// Checks every batch from segment `first` on; returns the log end. What follows the first unsound batch goes; so
+    /// does a segment at or past `gaps_below` that does not begin where the one before it ends: a power loss can take
+    /// the end of a file and leave the next file, and a log may lose only its end.
+    fn recover(&mut self, segments: &mut Vec<Arc<Segment>>, first: usize, gaps_below: Offset) -> io::Result<Offset> {
         let base = segments[first].base();
         self.load_producers(segments, base, false)?;
         let mut next = base;
         let mut sound = segments.len();
         for (at, segment) in segments.iter().enumerate().skip(first) {
+            if at > first && segment.base() > next && segment.base() > gaps_below {
+                tracing::warn!(
+                    "dropping {} and what follows: the log before it ends at {next}",
+                    segment.log().path().display()
+                );
+                sound = at;
+                break;
+            }
             next = next.max(segment.base());
             let before = segment.len();
             segment.begin_recovery()?;
@@ -269,7 +283,9 @@ impl Loading<'_> {
                 break;
             }
             segment.recover_entry(position, &entry)?;
-            self.epochs.assign(entry.leader_epoch, entry.base_offset);
+            if self.epochs.latest().is_none_or(|latest| entry.leader_epoch > latest) {
+                self.epochs.assign(entry.leader_epoch, entry.base_offset);
+            }
             if let Some(batch) = entry.batch {
                 let bytes = window.at(position, entry.size.min(MARKER_BYTES) as usize)?;
                 let marker = control_marker(&batch, bytes);
@@ -295,6 +311,29 @@ impl Loading<'_> {
         };
         replay(&mut self.producers, segments, from, to)
     }
+}
+
+/// Finds the epochs between the log start and the first known one: the log start moves in the checkpoint later than in
+/// the epochs' file, and a crash can bring it back. Whether anything changed.
+fn prepend_epochs(epochs: &mut EpochCache, segments: &[Arc<Segment>], log_start: Offset) -> io::Result<bool> {
+    let Some(known) = epochs.entries().first().map(|(_, start)| *start).filter(|start| *start > log_start) else {
+        return Ok(false);
+    };
+    let mut earlier = EpochCache::default();
+    'segments: for segment in segments.iter().filter(|segment| segment.base() < known && !segment.is_empty()) {
+        let file = segment.log().get()?;
+        let mut heads = HeadScanner::new(file.as_ref(), 0, segment.len());
+        while let Some((_, entry)) = heads.next_entry()? {
+            // Records older than epochs have none, nor has what comes before them.
+            if entry.magic < 2 || entry.base_offset >= known {
+                break 'segments;
+            }
+            earlier.assign(entry.leader_epoch, entry.base_offset);
+        }
+    }
+    let changed = !earlier.entries().is_empty();
+    epochs.prepend(earlier);
+    Ok(changed)
 }
 
 /// The newest sound snapshot at or below `to`, without which the producers are empty.
@@ -510,3 +549,6 @@ fn split_name(name: &str) -> Option<(Offset, &str)> {
         .then(|| base.parse().ok())?
         .map(|base| (Offset(base), extension))
 }
+
+#[cfg(test)]
+mod tests;

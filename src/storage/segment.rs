@@ -345,6 +345,15 @@ impl Segment {
         })
     }
 
+    /// Base offset of the batch that holds `offset`; `None` when no batch reaches so far.
+    pub fn batch_start(&self, offset: Offset) -> io::Result<Option<Offset>> {
+        let Some(found) = self.locate(offset)? else { return Ok(None) };
+        let file = self.log.get()?;
+        let head = HeadScanner::new(file.as_ref(), found.position, self.len()).next_entry()?;
+        // Of a wrapper of magic 0 or 1 only the last offset is known.
+        Ok(head.map(|(_, entry)| if entry.magic == 2 { entry.base_offset.min(offset) } else { offset }))
+    }
+
     fn locate_from(&self, start: u64, len: u64, target: Offset) -> io::Result<Option<Located>> {
         let file = self.log.get()?;
         let mut heads = HeadScanner::new(file.as_ref(), start, len);

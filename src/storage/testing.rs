@@ -1,5 +1,16 @@
-//! Batches for tests.
+//! Batches and managers for tests.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::disk::Disk;
+use super::entry::entries;
+use super::log::{AppendParams, Log, Origin};
+use super::manager::{LogManager, ManagerError};
+use crate::clock::ManualClock;
+use crate::config::{BrokerConfig, TopicConfig};
+use crate::random::SeededRandom;
+use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
 use crate::wire::batch::{HEADER_LEN, LOG_OVERHEAD, stamp};
 
 /// Who sends a batch: producer id, epoch, base sequence.
@@ -78,4 +89,63 @@ fn varint(out: &mut Vec<u8>, value: i64) {
         left >>= 7;
     }
     out.push(left as u8);
+}
+
+/// A manager over any disk with one log directory, `/logs` on a simulated one.
+pub struct World {
+    pub disk: Arc<dyn Disk>,
+    pub path: PathBuf,
+    pub clock: Arc<ManualClock>,
+    pub topic: TopicConfig,
+}
+
+pub const TOPIC_ID: TopicId = TopicId(uuid::Uuid::from_u128(77));
+
+impl World {
+    pub fn new(disk: Arc<dyn Disk>, path: impl Into<PathBuf>, clock: Arc<ManualClock>) -> World {
+        World { disk, path: path.into(), clock, topic: TopicConfig::default() }
+    }
+
+    pub fn config(&self) -> BrokerConfig {
+        BrokerConfig { log_dirs: vec![self.path.clone()], ..BrokerConfig::default() }
+    }
+
+    /// Opened, nothing loaded.
+    pub fn open(&self) -> Result<LogManager, ManagerError> {
+        let random = Arc::new(SeededRandom::new(1));
+        LogManager::open(self.disk.clone(), self.clock.clone(), random, Arc::new(self.config()))
+    }
+
+    /// Opened, claimed, and every topic whose name begins with `t` loaded.
+    pub fn start(&self) -> Result<LogManager, ManagerError> {
+        let manager = self.open()?;
+        manager.claim(BrokerId(1), "cluster-a")?;
+        manager.load(&|name| name.starts_with('t').then(|| (TOPIC_ID, Arc::new(self.topic.clone()))))?;
+        Ok(manager)
+    }
+
+    pub fn log(&self, manager: &LogManager, topic: &str) -> Result<Arc<Log>, ManagerError> {
+        manager.get_or_create(&TopicPartition::new(topic, 0), TOPIC_ID, Arc::new(self.topic.clone()))
+    }
+}
+
+pub fn client(epoch: i32, now_ms: i64) -> AppendParams {
+    AppendParams { origin: Origin::Client { produce_version: 9 }, leader_epoch: LeaderEpoch(epoch), now_ms }
+}
+
+/// Every whole batch from the log start to the log end, by base offset.
+pub fn batches(log: &Log) -> Vec<(Offset, Vec<u8>)> {
+    let offsets = log.offsets();
+    let mut at = offsets.log_start;
+    let mut found = Vec::new();
+    while at < offsets.log_end {
+        let Some(slice) = log.read(at, offsets.log_end, 1 << 20, true).unwrap().slice else { break };
+        let mut bytes = vec![0; slice.len];
+        slice.file.read_exact_at(&mut bytes, slice.position).unwrap();
+        for (position, entry) in entries(&bytes) {
+            found.push((entry.base_offset, bytes[position..position + entry.size as usize].to_vec()));
+            at = entry.last_offset + 1;
+        }
+    }
+    found
 }

@@ -12,8 +12,13 @@ use super::view::LogView;
 use crate::types::Offset;
 
 impl Log {
-    /// Removes every record at or past `to`; a batch that spans it goes whole and the log ends at `to`.
+    /// Removes every record at or past `to`. A batch that spans it goes whole, and the log then ends where that batch
+    /// began: a log has no gaps that cleaning did not make, and what a leader has there is fetched again. (Kafka's log
+    /// would end at `to`; epochs begin with a batch, so that leaders do not ask for it.)
     pub fn truncate_to(&self, to: Offset) -> io::Result<()> {
+        if to.0 < 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cannot truncate to offset {to}")));
+        }
         let mut writer = self.writer.lock();
         self.online()?;
         let cut = self.cut(&mut writer, to);
@@ -30,9 +35,6 @@ impl Log {
     }
 
     fn cut(&self, writer: &mut Writer, to: Offset) -> io::Result<()> {
-        if to.0 < 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cannot truncate to offset {to}")));
-        }
         if to >= self.log_end() {
             // Nothing to remove; an epoch that begins at the end has no record.
             if self.epochs.write().truncate_from_end(to) {
@@ -45,11 +47,12 @@ impl Log {
             return self.restart_at(writer, to, self.log_dir.now_ms());
         }
         writer.truncations += 1;
-        self.recovery_point.fetch_min(to.0, Ordering::AcqRel);
         let keep = view.segments.partition_point(|segment| segment.base() <= to).max(1);
         let (kept, gone) = view.segments.split_at(keep);
         let active = kept.last().cloned().ok_or_else(|| io::Error::other("a log without segments"))?;
+        let to = active.batch_start(to)?.unwrap_or(to);
         // Readers lose sight of the end before it goes.
+        self.recovery_point.fetch_min(to.0, Ordering::AcqRel);
         self.lower_end(to);
         self.view.store(Arc::new(LogView { segments: kept.to_vec() }));
         for segment in gone {
