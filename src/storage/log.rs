@@ -381,3 +381,6 @@ impl Log {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod transcripts;

@@ -68,10 +68,12 @@ impl LogDir {
 
     /// Lets go of the lock; with `remove` the file goes too, as after an orderly stop.
     pub fn unlock(&self, remove: bool) {
-        let held = self.lock.lock().take();
+        let mut held = self.lock.lock();
         if held.is_some() && remove {
+            // While it is held: afterwards the file could be another process's.
             let _ = self.around.disk.remove_file(&self.path.join(".lock"));
         }
+        *held = None;
     }
 
     /// Why the directory is offline.

@@ -28,8 +28,14 @@ use crate::config::{BrokerConfig, TopicConfig};
 use crate::random::Random;
 use crate::types::{BrokerId, Offset, TopicId, TopicPartition};
 
-/// Descriptors that segment files may hold; the process's own limit minus room for connections and the rest.
-const OPEN_FILES: usize = 12_000;
+/// Descriptors that segment files may hold at most.
+const OPEN_FILES_MAX: u64 = 12_000;
+
+/// Three quarters of what the process may hold: the rest is for connections.
+fn open_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    (limit / 4).saturating_mul(3).min(OPEN_FILES_MAX) as usize
+}
 
 /// Why the broker cannot start on, or go on with, its directories. Each is one clear sentence.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +120,7 @@ impl LogManager {
         random: Arc<dyn Random>,
         config: Arc<BrokerConfig>,
     ) -> Result<LogManager, ManagerError> {
-        let cache = FileCache::new(OPEN_FILES);
+        let cache = FileCache::new(open_files());
         let around = Surroundings { disk, clock, random, cache };
         let mut dirs: Vec<DirState> = Vec::new();
         let mut stored: Option<(PathBuf, MetaProperties)> = None;

@@ -534,8 +534,12 @@ impl Segment {
     /// [`Segment::write_indexes`] for good: no batch comes any more.
     pub fn seal(&self) -> io::Result<()> {
         self.write_indexes()?;
+        let mut tail = self.tail.lock();
         self.offsets.seal()?;
         self.times.seal()?;
+        // A cut of the log may make this the active one again: its indexes are then read back.
+        tail.writable = false;
+        drop(tail);
         let mut recent = self.recent.lock();
         recent.batches = VecDeque::new();
         Ok(())

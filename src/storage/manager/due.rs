@@ -42,9 +42,6 @@ fn reached(due: &mut i64, now_ms: i64, interval_ms: i64) -> bool {
     reached
 }
 
-/// How soon an fsync that a roll asked for begins.
-const ROLL_FLUSH_MS: i64 = 1000;
-
 impl LogManager {
     /// One pass of retention, of delayed deletion, of checkpoints and of flush.ms: called by the broker's timer, on the
     /// pool for what blocks. Returns the milliseconds until something is due again.
@@ -89,7 +86,7 @@ impl LogManager {
             }
         }
         let wall_ms = self.around.clock.wall_ms();
-        let mut soonest = ROLL_FLUSH_MS;
+        let mut soonest = i64::MAX;
         for log in self.all() {
             let flush_ms = log.config().flush_ms;
             if flush_ms != i64::MAX {

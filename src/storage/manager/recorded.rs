@@ -210,8 +210,8 @@ fn transactions_are_seen_as_their_markers_say() {
     );
     assert_eq!(committed(&txn), [0, 1, 2, 3, 6, 7, 8, 11, 12]);
     let values = records(&txn);
-    assert_eq!(values[&5].1, Some(b"b1".to_vec()));
-    assert_eq!(values[&12].1, Some(b"c1".to_vec()));
+    assert_eq!(values[&5].0, Some(b"b1".to_vec()));
+    assert_eq!(values[&12].0, Some(b"c1".to_vec()));
     let mut producers: Vec<i64> = txn.producers().iter().map(|(id, _)| *id).collect();
     producers.sort_unstable();
     assert_eq!(producers, [1000, 1005, 1006]);

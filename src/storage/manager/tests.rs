@@ -1,47 +1,27 @@
-use std::path::PathBuf;
-
 use super::*;
 use crate::clock::ManualClock;
-use crate::random::SeededRandom;
+use crate::sim::disk::{Fault, Keep, SimDisk};
+use crate::storage::atomic_file;
 use crate::storage::disk_real::RealDisk;
-use crate::storage::log::{AbortedTransaction, AppendParams, Origin};
-use crate::storage::testing::{Sender, batch, batch_of, marker};
-use crate::types::LeaderEpoch;
+use crate::storage::log::{AbortedTransaction, AppendError, AppendParams, Origin};
+use crate::storage::testing::{Sender, TOPIC_ID, World, batch, batch_of, batches, client, marker};
+use crate::wire::error_code::ErrorCode;
 
-struct World {
-    path: PathBuf,
-    clock: Arc<ManualClock>,
-}
-
-impl World {
-    fn open(&self) -> LogManager {
-        let config = BrokerConfig { log_dirs: vec![self.path.clone()], ..BrokerConfig::default() };
-        LogManager::open(Arc::new(RealDisk), self.clock.clone(), Arc::new(SeededRandom::new(1)), Arc::new(config))
-            .unwrap()
-    }
-}
-
-const ID: TopicId = TopicId(uuid::Uuid::from_u128(77));
-
-fn topics(name: &str) -> Option<(TopicId, Arc<TopicConfig>)> {
-    (name == "t").then(|| (ID, Arc::new(TopicConfig::default())))
-}
-
-fn params() -> AppendParams {
-    AppendParams { origin: Origin::Client { produce_version: 9 }, leader_epoch: LeaderEpoch(0), now_ms: 1000 }
+fn sim() -> (SimDisk, World) {
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let disk = SimDisk::new(clock.clone());
+    let world = World::new(Arc::new(disk.clone()), "/logs", clock);
+    (disk, world)
 }
 
 #[test]
 fn what_was_appended_is_there_after_a_stop_and_after_a_kill() {
     let home = tempfile::tempdir().unwrap();
-    let world = World { path: home.path().join("logs"), clock: Arc::new(ManualClock::at(1000)) };
-    let tp = TopicPartition::new("t", 0);
-    let manager = world.open();
-    manager.claim(BrokerId(3), "cluster-a").unwrap();
-    manager.load(&topics).unwrap();
-    let log = manager.get_or_create(&tp, ID, topics("t").unwrap().1).unwrap();
+    let world = World::new(Arc::new(RealDisk), home.path().join("logs"), Arc::new(ManualClock::at(1000)));
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
     for at in 0..10 {
-        let info = log.append_as_leader(&mut batch(3), params()).unwrap();
+        let info = log.append_as_leader(&mut batch(3), client(0, 1000)).unwrap();
         assert_eq!(info.first_offset, Offset(3 * at));
     }
     log.set_high_watermark(Offset(30));
@@ -49,42 +29,250 @@ fn what_was_appended_is_there_after_a_stop_and_after_a_kill() {
     assert_eq!(whole.position, batch(3).len() as u64);
     assert_eq!(whole.len, batch(3).len() * 9);
     manager.close();
-
-    let manager = world.open();
-    assert_eq!(manager.stored_broker_id(), Some(BrokerId(3)));
-    manager.load(&topics).unwrap();
-    let log = manager.get(&tp).unwrap();
-    assert_eq!(log.offsets().log_end, Offset(30));
-    assert_eq!(log.offsets().high_watermark, Offset(30));
-    log.append_as_leader(&mut batch(2), params()).unwrap();
     drop((manager, log));
 
-    let manager = world.open();
-    manager.load(&topics).unwrap();
-    let log = manager.get(&tp).unwrap();
+    let manager = world.start().unwrap();
+    assert_eq!(manager.stored_broker_id(), Some(BrokerId(1)));
+    let log = world.log(&manager, "t").unwrap();
+    assert_eq!(log.offsets().log_end, Offset(30));
+    assert_eq!(log.offsets().high_watermark, Offset(30));
+    log.append_as_leader(&mut batch(2), client(0, 1000)).unwrap();
+    drop((manager, log));
+
+    let manager = world.start().unwrap();
+    let log = manager.get(&TopicPartition::new("t", 0)).unwrap();
     assert_eq!(log.offsets().log_end, Offset(32));
-    assert_eq!(log.topic_id(), ID);
+    assert_eq!(log.topic_id(), TOPIC_ID);
 }
 
 #[test]
 fn an_aborted_transaction_is_listed_and_holds_the_last_stable_offset() {
-    let home = tempfile::tempdir().unwrap();
-    let world = World { path: home.path().join("logs"), clock: Arc::new(ManualClock::at(1000)) };
-    let manager = world.open();
-    manager.load(&topics).unwrap();
-    let log = manager.get_or_create(&TopicPartition::new("t", 0), ID, topics("t").unwrap().1).unwrap();
+    let (_, world) = sim();
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
     let sender = Sender { id: 7, epoch: 0, sequence: 0, transactional: true };
-    log.append_as_leader(&mut batch(2), params()).unwrap();
-    log.append_as_leader(&mut batch_of(3, 1000, 5, Some(sender)), params()).unwrap();
+    log.append_as_leader(&mut batch(2), client(0, 1000)).unwrap();
+    log.append_as_leader(&mut batch_of(3, 1000, 5, Some(sender)), client(0, 1000)).unwrap();
     log.set_high_watermark(Offset(5));
     assert_eq!(log.offsets().last_stable, Offset(2));
-    let marked =
-        log.append_as_leader(&mut marker(7, 0, false, 1), AppendParams { origin: Origin::Coordinator, ..params() });
-    assert_eq!(marked.unwrap().last_offset, Offset(5));
+    let by = AppendParams { origin: Origin::Coordinator, ..client(0, 1000) };
+    assert_eq!(log.append_as_leader(&mut marker(7, 0, false, 1), by).unwrap().last_offset, Offset(5));
     assert_eq!(log.offsets().last_stable, Offset(2), "the marker is not below the high watermark yet");
     log.set_high_watermark(Offset(6));
     assert_eq!(log.offsets().last_stable, Offset(6));
     let read = log.read(Offset(0), Offset(6), 1 << 20, true).unwrap();
     let aborted = log.aborted_transactions(Offset(0), &read).unwrap();
     assert_eq!(aborted, [AbortedTransaction { producer_id: 7, first_offset: Offset(2) }]);
+}
+
+fn refusal(result: Result<LogManager, ManagerError>) -> String {
+    match result {
+        Err(ManagerError::Refused(sentence)) => sentence,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn write(disk: &SimDisk, path: &str, bytes: &str) {
+    disk.create_dir_all(Path::new(path).parent().unwrap()).unwrap();
+    atomic_file::replace(disk, Path::new(path), bytes.as_bytes()).unwrap();
+}
+
+#[test]
+fn directories_of_others_are_refused_in_one_sentence_and_left_as_they_are() {
+    let check = |meta: &str, expected: &str| {
+        let (disk, world) = sim();
+        write(&disk, "/logs/meta.properties", meta);
+        let before = disk.list(Path::new("/logs")).unwrap();
+        let sentence = refusal(world.start());
+        assert!(sentence.contains(expected) && sentence.contains("/logs"), "{sentence}");
+        let after = disk.list(Path::new("/logs")).unwrap();
+        assert_eq!(before, after.into_iter().filter(|entry| entry.name != ".lock").collect::<Vec<_>>());
+    };
+    check("version=1\nnode.id=1\ncluster.id=cluster-a\n", "KRaft");
+    check("version=0\nbroker.id=1\ncluster.id=other\n", "belongs to cluster other");
+    check("version=0\nbroker.id=4\ncluster.id=cluster-a\n", "belongs to broker 4");
+    check("version=seven\n", "version=seven");
+    check("version=3\n", "unknown version 3");
+
+    let (disk, world) = sim();
+    write(&disk, "/logs", "a file");
+    assert!(refusal(world.start()).contains("is not a directory"));
+
+    let (_, world) = sim();
+    let _running = world.start().unwrap();
+    assert!(refusal(world.open()).contains("in use by another broker process"));
+}
+
+#[test]
+fn a_second_process_is_told_from_the_first_on_a_real_disk() {
+    let home = tempfile::tempdir().unwrap();
+    let world = World::new(Arc::new(RealDisk), home.path().join("logs"), Arc::new(ManualClock::at(1000)));
+    let running = world.start().unwrap();
+    assert!(refusal(world.open()).contains("in use"));
+    assert!(refusal(world.open()).contains("in use"), "being refused does not free the lock");
+    running.close();
+    drop(running);
+    world.open().unwrap();
+}
+
+#[test]
+fn what_is_not_wanted_is_left_alone() {
+    let (disk, world) = sim();
+    for name in ["lost+found", "data", "other-0", "t-x", "t-0.abc-delete", "remote-log-index-cache"] {
+        disk.create_dir_all(&Path::new("/logs").join(name)).unwrap();
+    }
+    write(&disk, "/logs/other-0/00000000000000000000.log", "bytes");
+    write(&disk, "/logs/klamm-metastore.journal", "ours");
+    let manager = world.start().unwrap();
+    assert!(manager.all().is_empty());
+    manager.close();
+    let names: Vec<String> = disk.list(Path::new("/logs")).unwrap().into_iter().map(|entry| entry.name).collect();
+    for name in ["lost+found", "data", "other-0", "t-x", "t-0.abc-delete", "klamm-metastore.journal"] {
+        assert!(names.iter().any(|there| there == name), "{name} is gone");
+    }
+    assert!(!names.contains(&".kafka_cleanshutdown".to_owned()), "other-0 was not checked: nothing vouches for it");
+}
+
+#[test]
+fn a_directory_of_an_earlier_topic_of_that_name_is_moved_aside() {
+    let (disk, world) = sim();
+    write(&disk, "/logs/t-0/partition.metadata", "version: 0\ntopic_id: 4nxE6aMCSQqtqX9iMl2vtA");
+    write(&disk, "/logs/t-0/00000000000000000000.log", "old bytes");
+    let manager = world.start().unwrap();
+    assert!(manager.all().is_empty());
+    let log = world.log(&manager, "t").unwrap();
+    assert_eq!(log.offsets().log_end, Offset(0));
+    let strays = disk.list(Path::new("/logs")).unwrap().into_iter().filter(|entry| entry.name.ends_with("-stray"));
+    assert_eq!(strays.count(), 1);
+}
+
+#[test]
+fn a_deleted_log_goes_after_the_delay_and_leaves_no_checkpoint() {
+    let (disk, world) = sim();
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    log.append_as_leader(&mut batch(5), client(0, 1000)).unwrap();
+    log.set_high_watermark(Offset(5));
+    log.raise_log_start(Offset(3));
+    world.clock.advance(60_000);
+    manager.run_due_tasks();
+    manager.delete(log.topic_partition()).unwrap();
+    assert!(log.append_as_leader(&mut batch(1), client(0, 1000)).is_err());
+    let awaiting = || disk.list(Path::new("/logs")).unwrap().iter().any(|entry| entry.name.ends_with("-delete"));
+    assert!(awaiting());
+    let log = world.log(&manager, "t").unwrap();
+    log.append_as_leader(&mut batch(1), client(0, 1000)).unwrap();
+    world.clock.advance(60_000);
+    manager.run_due_tasks();
+    assert!(!awaiting());
+    drop((manager, log));
+    disk.crash(Keep::Everything);
+    let manager = world.start().unwrap();
+    let offsets = world.log(&manager, "t").unwrap().offsets();
+    assert_eq!((offsets.log_start, offsets.log_end), (Offset(0), Offset(1)));
+}
+
+#[test]
+fn a_failed_write_or_fsync_takes_that_directory_offline_and_no_other() {
+    for fault in [Fault::ShortWrite, Fault::WriteError, Fault::SyncError] {
+        let (disk, world) = sim();
+        let config = BrokerConfig { log_dirs: vec!["/a".into(), "/b".into()], ..BrokerConfig::default() };
+        let random = Arc::new(crate::random::SeededRandom::new(1));
+        let manager = LogManager::open(world.disk.clone(), world.clock.clone(), random, Arc::new(config)).unwrap();
+        manager.load(&|_| None).unwrap();
+        let (sick, well) = (world.log(&manager, "t1").unwrap(), world.log(&manager, "t2").unwrap());
+        assert_ne!(sick.dir(), well.dir());
+        for log in [&sick, &well] {
+            log.append_as_leader(&mut batch(2), client(0, 1000)).unwrap();
+        }
+        disk.fail_next(fault, "t1-0/00000000000000000000.log");
+        let failed = match fault {
+            Fault::SyncError => sick.flush().is_err(),
+            _ => matches!(sick.append_as_leader(&mut batch(2), client(0, 1000)), Err(AppendError::Storage { .. })),
+        };
+        assert!(failed);
+        assert!(manager.is_offline(&sick.dir()));
+        assert!(sick.flush().is_err(), "an fsync that failed is not tried again");
+        assert!(sick.append_as_leader(&mut batch(1), client(0, 1000)).is_err());
+        assert!(sick.read(Offset(0), Offset(2), 100, true).is_err());
+        well.append_as_leader(&mut batch(2), client(0, 1000)).unwrap();
+        well.flush().unwrap();
+        manager.close();
+        let (ill, fine) = (sick.dir().join(".kafka_cleanshutdown"), well.dir().join(".kafka_cleanshutdown"));
+        assert!(disk.info(&ill).is_err() && disk.info(&fine).is_ok());
+    }
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_acknowledged() {
+    let (disk, world) = sim();
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    let mut end = Offset(0);
+    disk.set_capacity(10_000);
+    loop {
+        match log.append_as_leader(&mut batch_of(1, 1000, 500, None), client(0, 1000)) {
+            Ok(info) => end = info.last_offset + 1,
+            Err(AppendError::Storage { .. }) => break,
+            Err(e) => panic!("{e}"),
+        }
+    }
+    assert!(end > Offset(10));
+    manager.close();
+    drop(manager);
+    disk.set_capacity(u64::MAX);
+    disk.crash(Keep::Everything);
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    assert_eq!(log.offsets().log_end, end);
+    log.append_as_leader(&mut batch(1), client(0, 1000)).unwrap();
+}
+
+#[test]
+fn sequences_are_checked_as_kafka_does() {
+    let (_, world) = sim();
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    let send = |id, epoch, sequence| {
+        let sender = Sender { id, epoch, sequence, transactional: false };
+        match log.append_as_leader(&mut batch_of(2, 1000, 5, Some(sender)), client(0, 1000)) {
+            Ok(info) if info.duplicate => format!("again {}", info.first_offset),
+            Ok(info) => format!("at {}", info.first_offset),
+            Err(AppendError::Refused { code, .. }) => format!("{code:?}"),
+            Err(e) => panic!("{e}"),
+        }
+    };
+    assert_eq!(send(1, 0, 10), "at 0", "any sequence of an unknown producer");
+    for n in 0..5 {
+        assert_eq!(send(1, 0, 12 + 2 * n), format!("at {}", 2 + 2 * n));
+    }
+    assert_eq!(send(1, 0, 12), "again 2", "the oldest of five");
+    assert_eq!(send(1, 0, 10), format!("{:?}", ErrorCode::OutOfOrderSequenceNumber), "older than five");
+    assert_eq!(send(1, 0, 23), format!("{:?}", ErrorCode::OutOfOrderSequenceNumber));
+    assert_eq!(send(1, 1, 1), format!("{:?}", ErrorCode::OutOfOrderSequenceNumber), "a new epoch begins with 0");
+    assert_eq!(send(1, 1, 0), "at 12");
+    assert_eq!(send(1, 0, 22), format!("{:?}", ErrorCode::InvalidProducerEpoch));
+    assert_eq!(send(2, 0, i32::MAX - 1), "at 14");
+    assert_eq!(send(2, 0, 0), "at 16", "0 comes after the greatest");
+    assert_eq!(batches(&log).len(), 9);
+}
+
+#[test]
+fn a_producer_is_known_after_a_kill_with_all_five_batches() {
+    let (disk, world) = sim();
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    let mut bytes: Vec<Vec<u8>> = Vec::new();
+    for n in 0..4 {
+        let sender = Sender { id: 1, epoch: 0, sequence: n, transactional: false };
+        bytes.push(batch_of(1, 1000, 5, Some(sender)));
+        log.append_as_leader(&mut bytes[n as usize].clone(), client(0, 1000)).unwrap();
+    }
+    disk.crash(Keep::Everything);
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    for (n, bytes) in bytes.iter_mut().enumerate() {
+        let info = log.append_as_leader(bytes, client(0, 1000)).unwrap();
+        assert!(info.duplicate && info.first_offset == Offset(n as i64));
+    }
 }
