@@ -5,8 +5,7 @@
 //! at or below the log start changes nothing and succeeds. On errors the low watermark is -1.
 //! Gap: followers are not waited for, see `gaps.md`.
 
-use std::collections::BTreeMap;
-
+use indexmap::IndexMap;
 use kafka_protocol::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use kafka_protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 
@@ -19,7 +18,7 @@ use crate::wire::error_code::ErrorCode;
 pub async fn handle(ctx: &RequestContext<'_>, request: DeleteRecordsRequest) -> Result<DeleteRecordsResponse, Close> {
     let topics = request.topics.iter().map(|topic| {
         // Of a partition that is named twice the later counts.
-        let last: BTreeMap<i32, i64> =
+        let last: IndexMap<i32, i64> =
             topic.partitions.iter().map(|asked| (asked.partition_index, asked.offset)).collect();
         let partitions = last.into_iter().map(|(index, to)| {
             let answer = DeleteRecordsPartitionResult::default().with_partition_index(index);

@@ -10,11 +10,11 @@
 //! - Sessions (v7+) are [`FetchSessions`](super::fetch_session::FetchSessions).
 //! - v0-3 get their records converted down, see `records`; v0-9 get no zstd.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use indexmap::IndexMap;
 use tokio::time::{Instant, timeout_at};
 
 use super::context::{Part, Reply, RequestContext, Response};
@@ -131,7 +131,7 @@ fn resolve(snapshot: &Snapshot, topic: TopicRef<'_>) -> ResponseTopic {
     }
 }
 
-/// The request's partitions, each once: of one that is named twice the later counts.
+/// The request's partitions, each once: of one that is named twice the later counts, in the place of the first.
 fn asked(snapshot: &Snapshot, request: &FetchRequest<'_>) -> Vec<Asked> {
     let topics: Vec<ResponseTopic> = request.topics.iter().map(|topic| resolve(snapshot, *topic)).collect();
     let mut asked: Vec<Asked> = request
@@ -150,10 +150,9 @@ fn asked(snapshot: &Snapshot, request: &FetchRequest<'_>) -> Vec<Asked> {
         })
         .collect();
     if asked.len() > 1 {
-        let mut seen = HashSet::with_capacity(asked.len());
-        asked.reverse();
-        asked.retain(|one| seen.insert(Key::new(&one.topic, one.partition)));
-        asked.reverse();
+        let once: IndexMap<Key, Asked> =
+            asked.drain(..).map(|asked| (Key::new(&asked.topic, asked.partition), asked)).collect();
+        asked.extend(once.into_values());
     }
     asked
 }

@@ -306,3 +306,6 @@ impl Session {
         changed
     }
 }
+
+#[cfg(test)]
+mod tests;

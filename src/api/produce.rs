@@ -66,7 +66,7 @@ pub async fn handle(ctx: &RequestContext<'_>, mut frame: BytesMut) -> Result<Rep
     let snapshot = ctx.services.cluster.load();
     let mut pending = Vec::new();
     let mut outcomes = Vec::with_capacity(request.partitions.len());
-    match refused_as_a_whole(&request, &frame) {
+    match refused_as_a_whole(&request, &frame, &snapshot, ctx.version()) {
         Some(outcome) => outcomes.resize(request.partitions.len(), outcome),
         None => {
             for (at, data) in request.partitions.iter().enumerate() {
@@ -105,20 +105,31 @@ fn keep_last(request: &mut ProduceRequest, frame: &[u8]) {
     }
 }
 
-/// What Kafka finds before it looks at any partition: it peeks at the first batches until one is transactional.
-fn refused_as_a_whole(request: &ProduceRequest, frame: &[u8]) -> Option<PartitionResponse> {
+/// What Kafka finds before it appends anything: it peeks at the first batches until one is transactional, then at those
+/// of the partitions it knows.
+fn refused_as_a_whole(
+    request: &ProduceRequest,
+    frame: &[u8],
+    snapshot: &Snapshot,
+    version: i16,
+) -> Option<PartitionResponse> {
     for data in &request.partitions {
         match batch::first(records_of(data, frame)) {
             Lead::Corrupt(message) => return Some(failed_because(ErrorCode::CorruptMessage, message)),
             Lead::Garbled => return Some(failed(ErrorCode::UnknownServerError)),
             Lead::Batch(first) if first.is_transactional => {
                 let named = request.transactional_id.is_some();
-                return (!named).then(|| failed(ErrorCode::TransactionalIdAuthorizationFailed));
+                if !named {
+                    return Some(failed(ErrorCode::TransactionalIdAuthorizationFailed));
+                }
+                break;
             }
             Lead::Batch(_) | Lead::Nothing => {}
         }
     }
-    None
+    let known = |data: &&PartitionData| snapshot.partition(data.topic(frame), data.index).is_some();
+    let stumbles = |data: &PartitionData| batch::has_no_codec(records_of(data, frame), version);
+    request.partitions.iter().filter(known).any(stumbles).then(|| failed(ErrorCode::UnknownServerError))
 }
 
 fn records_of<'f>(data: &PartitionData, frame: &'f [u8]) -> &'f [u8] {

@@ -54,7 +54,7 @@ impl EpochCache {
     /// epoch, or no epoch at all. An epoch before the first yields itself, ending where the first begins.
     pub fn end_offset_for(&self, epoch: LeaderEpoch, log_end: Offset) -> Option<(LeaderEpoch, Offset)> {
         let latest = self.latest()?;
-        if epoch.0 < 0 || epoch > latest {
+        if epoch == LeaderEpoch::NONE || epoch > latest {
             return None;
         }
         if epoch == latest {

@@ -70,6 +70,12 @@ pub fn first(records: &[u8]) -> Lead {
     })
 }
 
+/// Whether Kafka stumbles over the batch: below v7 it asks for its codec, and the number is none. The whole request fails then.
+pub fn has_no_codec(records: &[u8], version: i16) -> bool {
+    let known = |batch: FirstBatch| batch.magic != 2 || batch.codec <= ZSTD;
+    (3..7).contains(&version) && matches!(first(records), Lead::Batch(batch) if !known(batch))
+}
+
 /// The one batch that Produce v3+ carries per partition.
 pub fn only(records: &[u8], version: i16) -> Result<FirstBatch, ErrorCode> {
     let batch = match first(records) {
