@@ -92,7 +92,10 @@ pub fn validate(received: &mut [u8], context: &Context<'_>) -> Result<Option<Val
         };
         // Control batches are never compressed.
         let as_it_came = set.codec == target.codec || set.codec == Codec::None && header.is_control();
-        if as_it_came && (walked.consecutive || set.codec == Codec::None) {
+        if as_it_came {
+            if set.codec != Codec::None && !walked.consecutive {
+                return Err(Refusal::new(Rule::Gaps, "offset deltas inside compressed records have gaps"));
+            }
             return Ok(Some(stamp_in_place(bytes, header, walked, context)));
         }
         rebuild::from_batch(bytes, &header, set.codec, target, context, scratch).map(Some)

@@ -3,8 +3,11 @@
 
 use super::{Context, Refusal, Rule};
 use crate::storage::log::Origin;
-use crate::wire::batch::{BatchHeader, Batches, RawBatch};
+use crate::wire::batch::{BatchHeader, Batches, HEADER_UP_TO_MAGIC, RawBatch};
 use crate::wire::compression::Codec;
+
+/// Where a batch's producer id ends: Kafka looks at it before anything else, and fails on shorter batches.
+const PRODUCER_END: usize = 51;
 
 /// What Produce v3+ demands of one partition's records before anything else is looked at: exactly one batch of magic 2,
 /// and no zstd below v7. Older versions are not checked here. Kafka does this before it looks at acks or the partition.
@@ -13,13 +16,20 @@ pub fn check_produce(records: &[u8], produce_version: i16) -> Result<(), Refusal
         return Ok(());
     }
     let mut batches = Batches::new(records);
-    let first = next(&mut batches)?
+    let first = next(&mut batches)
+        .map_err(|refusal| match batches.rest().get(HEADER_UP_TO_MAGIC - 1) {
+            Some(magic) if !(0..=2).contains(magic) => Refusal { rule: Rule::Magic, ..refusal },
+            _ => refusal,
+        })?
         .ok_or_else(|| Refusal::new(Rule::NoBatch, format!("no whole batch in {} bytes", records.len())))?;
     if first.magic != 2 {
         return Err(Refusal::new(
             Rule::OldMagic,
             format!("magic {} in produce version {produce_version}, which takes only magic 2", first.magic),
         ));
+    }
+    if first.bytes.len() < PRODUCER_END {
+        return Err(Refusal::new(Rule::ShortHeader, format!("a batch of {} bytes", first.bytes.len())));
     }
     if produce_version < 7 && codec_bits(&first) == Codec::Zstd.bits() {
         return Err(Refusal::new(

@@ -1,4 +1,4 @@
-//! A batch made anew: for another codec, for offset deltas that are not consecutive, or out of old messages.
+//! A batch made anew: for another codec, or out of old messages. Offset deltas become 0, 1, 2 and so on.
 //!
 //! Records pass from the old bytes to the new ones piece by piece; what grows is the result, and no further than
 //! `max.message.bytes`.
@@ -150,14 +150,13 @@ impl From<WrapperError> for Refusal {
         let rule = match error {
             WrapperError::Crc | WrapperError::Size(_) => Rule::Corrupt,
             WrapperError::Codec(_) => Rule::UnknownCodec,
-            WrapperError::Decompress(_) => Rule::Undecodable,
+            WrapperError::Decompress(_) | WrapperError::Message(_) => Rule::Undecodable,
             WrapperError::TooLarge(_) => Rule::TooLarge,
             WrapperError::Zstd(_)
             | WrapperError::Null
             | WrapperError::Empty
             | WrapperError::Offset { .. }
-            | WrapperError::Nested
-            | WrapperError::Message(_) => Rule::Malformed,
+            | WrapperError::Nested => Rule::Malformed,
         };
         Refusal::new(rule, error.to_string())
     }

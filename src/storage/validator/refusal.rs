@@ -6,12 +6,16 @@ use crate::wire::error_code::ErrorCode;
 /// Which of Kafka 3.9's rules a set of records breaks, in the order in which they are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Bytes that cannot be cut into batches: a size below the smallest message, an unknown magic.
+    /// The first batch has a magic that Kafka has never used.
+    Magic,
+    /// Bytes that cannot be cut into batches: a size below the smallest message, an unknown magic behind the first batch.
     Cut,
     /// Produce v3+ without a complete batch.
     NoBatch,
     /// Produce v3+ with message sets.
     OldMagic,
+    /// Produce v3+ with a batch that ends before its producer fields.
+    ShortHeader,
     /// zstd before Produce v7.
     EarlyZstd,
     /// More than one batch where one is allowed.
@@ -32,8 +36,10 @@ pub enum Rule {
     Control,
     /// A producer id without a sequence number.
     Sequence,
-    /// Compressed bytes that do not decompress.
+    /// Compressed bytes that do not decompress, or old messages whose fields do not fit into them.
     Undecodable,
+    /// Compressed records whose offset deltas are not 0, 1, 2 and so on, where the batch could have been kept as it came.
+    Gaps,
     /// Records that do not parse, or are not as many as announced.
     Malformed,
     /// Records that break a rule of the topic, none of them its time limits.
@@ -45,11 +51,11 @@ pub enum Rule {
 impl Rule {
     pub fn code(self) -> ErrorCode {
         match self {
-            Rule::Cut | Rule::Corrupt => ErrorCode::CorruptMessage,
+            Rule::Magic | Rule::Cut | Rule::Corrupt => ErrorCode::CorruptMessage,
             Rule::EarlyZstd => ErrorCode::UnsupportedCompressionType,
             Rule::TooLarge => ErrorCode::MessageTooLarge,
-            // Kafka fails with an exception that has no code of its own.
-            Rule::UnknownCodec | Rule::Undecodable => ErrorCode::UnknownServerError,
+            // Kafka fails with exceptions that have no code of their own (seen on a live 3.9.1).
+            Rule::ShortHeader | Rule::UnknownCodec | Rule::Undecodable | Rule::Gaps => ErrorCode::UnknownServerError,
             Rule::Timestamps => ErrorCode::InvalidTimestamp,
             Rule::NoBatch
             | Rule::OldMagic
@@ -66,12 +72,23 @@ impl Rule {
 
     /// Whether Produce answers the log start offset beside the error; -1 otherwise (seen on a live 3.9.1).
     pub fn answers_log_start(self) -> bool {
-        !matches!(self, Rule::Cut | Rule::NoBatch | Rule::OldMagic | Rule::EarlyZstd | Rule::TooLarge | Rule::Corrupt)
+        !matches!(
+            self,
+            Rule::Magic
+                | Rule::Cut
+                | Rule::NoBatch
+                | Rule::OldMagic
+                | Rule::ShortHeader
+                | Rule::EarlyZstd
+                | Rule::SeveralBatches
+                | Rule::TooLarge
+                | Rule::Corrupt
+        )
     }
 
     /// Whether Produce v8+ fills `error_message`.
     pub fn tells_client(self) -> bool {
-        matches!(self, Rule::Records | Rule::Timestamps)
+        matches!(self, Rule::Magic | Rule::Records | Rule::Timestamps)
     }
 }
 

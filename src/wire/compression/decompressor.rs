@@ -2,12 +2,13 @@
 
 use std::io::Read;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use zstd::stream::raw::{Decoder as ZstdDecoder, Operation};
 
 use super::codec::Codec;
 use super::{lz4, snappy, zstd_frame};
 
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Output of the streaming codecs is made in pieces of this many bytes.
 const CHUNK: usize = 32 * 1024;
 /// zstd frames that keep more of their output than this (levels 20 to 22) may become 16 times their size at most once they
@@ -51,7 +52,7 @@ pub struct Decompressor<'a, 's> {
 
 enum Inner<'a, 's> {
     Plain(&'a [u8]),
-    Gzip(Box<MultiGzDecoder<&'a [u8]>>),
+    Gzip(Box<GzDecoder<&'a [u8]>>),
     Snappy(snappy::Reader<'a>),
     Lz4(lz4::Reader<'a>),
     Zstd(Zstd<'a, 's>),
@@ -76,7 +77,7 @@ impl<'a, 's> Decompressor<'a, 's> {
     ) -> Result<Decompressor<'a, 's>, DecompressError> {
         let inner = match codec {
             Codec::None => Inner::Plain(bytes),
-            Codec::Gzip => Inner::Gzip(Box::new(MultiGzDecoder::new(bytes))),
+            Codec::Gzip => Inner::Gzip(Box::new(GzDecoder::new(bytes))),
             Codec::Snappy => Inner::Snappy(snappy::Reader::new(bytes)?),
             Codec::Lz4 => Inner::Lz4(lz4::Reader::new(bytes, magic)?),
             Codec::Zstd => Inner::Zstd(Zstd {
@@ -121,15 +122,7 @@ impl Inner<'_, '_> {
                 *rest = later;
                 Ok(())
             }
-            Inner::Gzip(decoder) => {
-                out.resize(CHUNK, 0);
-                let read = decoder.read(out).map_err(|error| match error.kind() {
-                    std::io::ErrorKind::UnexpectedEof => DecompressError::Truncated,
-                    _ => DecompressError::Corrupt("gzip"),
-                });
-                out.truncate(*read.as_ref().unwrap_or(&0));
-                read.map(drop)
-            }
+            Inner::Gzip(decoder) => next_of_gzip(decoder, out),
             Inner::Snappy(reader) => reader.next_block(out),
             Inner::Lz4(reader) => reader.next_block(out),
             Inner::Zstd(zstd) => zstd.next_chunk(out, produced),
@@ -137,13 +130,27 @@ impl Inner<'_, '_> {
     }
 }
 
+/// Members may be joined; what follows the last one and is no gzip is not looked at, as by Java.
+fn next_of_gzip(decoder: &mut GzDecoder<&[u8]>, out: &mut Vec<u8>) -> Result<(), DecompressError> {
+    loop {
+        out.resize(CHUNK, 0);
+        let read = decoder.read(out).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => DecompressError::Truncated,
+            _ => DecompressError::Corrupt("gzip"),
+        });
+        out.truncate(*read.as_ref().unwrap_or(&0));
+        let rest = *decoder.get_ref();
+        if read? > 0 || !rest.starts_with(&GZIP_MAGIC) {
+            return Ok(());
+        }
+        *decoder = GzDecoder::new(rest);
+    }
+}
+
 impl Zstd<'_, '_> {
     fn next_chunk(&mut self, out: &mut Vec<u8>, produced: usize) -> Result<(), DecompressError> {
         let corrupt = |_| DecompressError::Corrupt("zstd");
         out.clear();
-        if self.compressed_len == 0 {
-            return Err(DecompressError::Truncated);
-        }
         while out.is_empty() && (self.in_frame || !self.rest.is_empty()) {
             if !self.in_frame {
                 self.large_window |= zstd_frame::window(self.rest).is_some_and(|bytes| bytes > ZSTD_WINDOW_FREE as u64);
