@@ -162,4 +162,6 @@ impl Validated {
 }
 
 #[cfg(test)]
+mod live_tests;
+#[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 pub mod api_versions;
 pub mod batch;
 pub mod compression;
+pub mod convert;
 pub mod error_code;
 pub mod fetch;
 pub mod frame;

@@ -47,9 +47,7 @@ pub(super) fn from_messages(
     }
     let mut new = NewBatch::begin(target, None, context)?;
     for raw in Batches::new(set_bytes).flatten() {
-        if raw.magic != set.magic {
-            return Err(Refusal::new(Rule::MixedMagic, format!("magic {} behind magic {}", raw.magic, set.magic)));
-        }
+        check_magic(raw.magic, set)?;
         let message = raw.message().map_err(WrapperError::from)?;
         let mut rules = RecordRules::new(message.is_log_append_time(), context);
         if set.codec == Codec::None {
@@ -57,12 +55,20 @@ pub(super) fn from_messages(
         } else {
             let mut inner = InnerMessages::new(message, scratch)?;
             while let Some(message) = inner.next_message()? {
+                check_magic(message.magic, set)?;
                 new.add(&message, &mut rules)?;
             }
         }
         rules.finish()?;
     }
     new.finish()
+}
+
+fn check_magic(magic: i8, set: &CheckedSet) -> Result<(), Refusal> {
+    if magic != set.magic {
+        return Err(Refusal::new(Rule::MixedMagic, format!("magic {magic} in a set of magic {}", set.magic)));
+    }
+    Ok(())
 }
 
 struct NewBatch<'a> {

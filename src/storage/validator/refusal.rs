@@ -28,7 +28,7 @@ pub enum Rule {
     Corrupt,
     /// Codec numbers 5 to 7.
     UnknownCodec,
-    /// Messages of different magic in one set.
+    /// Messages of different magic in one set or wrapper.
     MixedMagic,
     /// Record count and last offset delta disagree, or there is no record.
     Count,

@@ -111,9 +111,13 @@ impl<'a, 's> RecordStream<'a, 's> {
     }
 
     /// The next record whole, in `buffer`, whose old content goes. `None` when all records were there and nothing else was.
-    pub fn next_record<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<Option<Record<'b>>, StreamError> {
+    /// One of more than `max` bytes is an error.
+    pub fn next_record<'b>(&mut self, buffer: &'b mut Vec<u8>, max: usize) -> Result<Option<Record<'b>>, StreamError> {
         if !self.begin()? {
             return Ok(None);
+        }
+        if self.body > max {
+            return Err(DecompressError::Limit(max).into());
         }
         buffer.clear();
         varint::put_i32(buffer, self.body as i32);

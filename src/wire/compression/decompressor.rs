@@ -6,16 +6,11 @@ use flate2::bufread::GzDecoder;
 use zstd::stream::raw::{Decoder as ZstdDecoder, Operation};
 
 use super::codec::Codec;
-use super::{lz4, snappy, zstd_frame};
+use super::{HELD_BYTES_FREE, held_bytes_max, lz4, snappy, zstd_frame};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Output of the streaming codecs is made in pieces of this many bytes.
 const CHUNK: usize = 32 * 1024;
-/// zstd frames that keep more of their output than this (levels 20 to 22) may become 16 times their size at most once they
-/// pass it: otherwise a few bytes would make the decoder touch 128 MiB.
-const ZSTD_WINDOW_FREE: usize = 8 * 1024 * 1024;
-const ZSTD_WINDOW_RATIO: usize = 16;
-
 /// Compressed bytes that cannot be decompressed, or not within the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecompressError {
@@ -63,6 +58,7 @@ struct Zstd<'a, 's> {
     slot: &'s mut Option<ZstdDecoder<'static>>,
     compressed_len: usize,
     in_frame: bool,
+    /// A frame keeps more of its output than is free (levels 20 to 22): a few bytes could make the decoder touch 128 MiB.
     large_window: bool,
 }
 
@@ -153,10 +149,10 @@ impl Zstd<'_, '_> {
         out.clear();
         while out.is_empty() && (self.in_frame || !self.rest.is_empty()) {
             if !self.in_frame {
-                self.large_window |= zstd_frame::window(self.rest).is_some_and(|bytes| bytes > ZSTD_WINDOW_FREE as u64);
+                self.large_window |= zstd_frame::window(self.rest).is_some_and(|bytes| bytes > HELD_BYTES_FREE as u64);
                 self.in_frame = true;
             }
-            let bound = ZSTD_WINDOW_FREE + ZSTD_WINDOW_RATIO * self.compressed_len;
+            let bound = held_bytes_max(self.compressed_len);
             if self.large_window && produced > bound {
                 return Err(DecompressError::Limit(bound));
             }

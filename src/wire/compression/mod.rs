@@ -19,5 +19,13 @@ pub use decompressor::{DecompressError, Decompressor, Scratch, decompress};
 /// Kafka has no limit; no client could read more.
 pub const DECOMPRESSED_MAX: usize = i32::MAX as usize;
 
+/// Bytes of output that may be held at once for the sake of `compressed` bytes of input, where output must be held at all:
+/// one old message or one record that is converted, the window of a zstd frame. Eight MiB, and 16 times the input more.
+pub fn held_bytes_max(compressed: usize) -> usize {
+    compressed.saturating_mul(16).saturating_add(HELD_BYTES_FREE)
+}
+
+const HELD_BYTES_FREE: usize = 8 * 1024 * 1024;
+
 #[cfg(test)]
 mod tests;

@@ -10,14 +10,11 @@
 use super::message::{Message, MessageError, crc_matches};
 use crate::types::Offset;
 use crate::wire::batch::LOG_OVERHEAD;
-use crate::wire::compression::{Codec, DECOMPRESSED_MAX, DecompressError, Decompressor, Scratch, UnknownCodec};
+use crate::wire::compression::{
+    Codec, DECOMPRESSED_MAX, DecompressError, Decompressor, Scratch, UnknownCodec, held_bytes_max,
+};
 
 const SIZE_MIN: i32 = 14;
-/// An inner message larger than this must not be more than 16 times as large as its compressed wrapper:
-/// it is held in memory to be checked.
-const INNER_FREE: usize = 8 * 1024 * 1024;
-const INNER_RATIO: usize = 16;
-
 /// A compressed message whose content is not a message set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrapperError {
@@ -63,7 +60,7 @@ impl<'a, 's> InnerMessages<'a, 's> {
             return Err(WrapperError::Zstd(wrapper.magic));
         }
         let value = wrapper.value.ok_or(WrapperError::Null)?;
-        let inner_max = INNER_FREE + INNER_RATIO * value.len();
+        let inner_max = held_bytes_max(value.len());
         let mut last = None;
         let mut first_pass = Decompressor::new(codec, wrapper.magic, value, DECOMPRESSED_MAX, scratch)?;
         while let Some((offset, size)) = next_frame(&mut first_pass, inner_max)? {
