@@ -1,6 +1,9 @@
 //! Segments that Kafka 3.9.1 and, before an upgrade, 2.8.2 wrote (`tests/fixtures/data-dir-3.9.1.tar.gz`), read record by
 //! record: all magics, all codecs, headers, compacted and transactional batches.
 
+// The lint spares test functions, not what they call.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::io::Read;
 

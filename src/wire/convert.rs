@@ -8,9 +8,7 @@
 use super::batch::{
     Batch, BatchHeader, Batches, BuildError, CutError, HeaderError, RawBatch, RecordStream, StreamError,
 };
-use super::compression::{
-    Codec, DECOMPRESSED_MAX, DecompressError, Decompressor, Scratch, UnknownCodec, held_bytes_max,
-};
+use super::compression::{Codec, DECOMPRESSED_MAX, DecompressError, Decompressor, Scratch, UnknownCodec};
 use super::legacy::{InnerMessages, Message, MessageError, MessageSetBuilder, SetOptions, WrapperError};
 use crate::types::Offset;
 
@@ -144,7 +142,7 @@ fn append_compressed(
     let source = Decompressor::new(codec, 2, payload, DECOMPRESSED_MAX, scratch)?;
     let mut records = RecordStream::new(header, source)?;
     let mut buffer = Vec::new();
-    while let Some(record) = records.next_record(&mut buffer, held_bytes_max(payload.len()))? {
+    while let Some(record) = records.next_record(&mut buffer)? {
         set.append(record.offset(header), record.timestamp(header), record.key, record.value)?;
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use super::header::BatchHeader;
 use super::records::{Record, RecordError};
-use crate::wire::compression::{DecompressError, Decompressor};
+use crate::wire::compression::{DecompressError, Decompressor, held_bytes_max};
 use crate::wire::varint::{self, VARINT_MAX, VARLONG_MAX, VarintError};
 
 /// Why a payload cannot be walked.
@@ -111,11 +111,12 @@ impl<'a, 's> RecordStream<'a, 's> {
     }
 
     /// The next record whole, in `buffer`, whose old content goes. `None` when all records were there and nothing else was.
-    /// One of more than `max` bytes is an error.
-    pub fn next_record<'b>(&mut self, buffer: &'b mut Vec<u8>, max: usize) -> Result<Option<Record<'b>>, StreamError> {
+    /// One that is larger than [`held_bytes_max`](crate::wire::compression::held_bytes_max) of the payload is an error.
+    pub fn next_record<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<Option<Record<'b>>, StreamError> {
         if !self.begin()? {
             return Ok(None);
         }
+        let max = held_bytes_max(self.source.compressed_len());
         if self.body > max {
             return Err(DecompressError::Limit(max).into());
         }

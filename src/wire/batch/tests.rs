@@ -67,9 +67,9 @@ fn read(bytes: &[u8]) -> Vec<Rec> {
     let mut stream = RecordStream::new(header, stream).unwrap();
     let mut buffer = Vec::new();
     for record in &records {
-        assert_eq!(stream.next_record(&mut buffer, usize::MAX).unwrap().as_ref(), Some(record));
+        assert_eq!(stream.next_record(&mut buffer).unwrap().as_ref(), Some(record));
     }
-    assert_eq!(stream.next_record(&mut buffer, usize::MAX), Ok(None));
+    assert_eq!(stream.next_record(&mut buffer), Ok(None));
     records.iter().map(|record| rec_of(header, record)).collect()
 }
 
@@ -254,7 +254,7 @@ proptest! {
             let Ok(stream) = Decompressor::new(codec, 2, batch.payload(), 1 << 20, &mut scratch) else { continue };
             let Ok(mut stream) = RecordStream::new(&header, stream) else { continue };
             let mut buffer = Vec::new();
-            while let Ok(Some(record)) = stream.next_record(&mut buffer, usize::MAX) {
+            while let Ok(Some(record)) = stream.next_record(&mut buffer) {
                 let _ = (record.offset(&header), record.timestamp(&header), record.headers().count());
             }
         }

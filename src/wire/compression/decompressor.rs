@@ -43,6 +43,7 @@ pub struct Decompressor<'a, 's> {
     at: usize,
     produced: usize,
     limit: usize,
+    compressed_len: usize,
 }
 
 enum Inner<'a, 's> {
@@ -85,7 +86,12 @@ impl<'a, 's> Decompressor<'a, 's> {
             }),
         };
         scratch.chunk.clear();
-        Ok(Decompressor { inner, chunk: &mut scratch.chunk, at: 0, produced: 0, limit })
+        Ok(Decompressor { inner, chunk: &mut scratch.chunk, at: 0, produced: 0, limit, compressed_len: bytes.len() })
+    }
+
+    /// Bytes of the whole compressed stream.
+    pub fn compressed_len(&self) -> usize {
+        self.compressed_len
     }
 
     /// Output that is there and not yet consumed; makes more when there is none. Empty at the end of the stream.
