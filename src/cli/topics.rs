@@ -1,0 +1,389 @@
+//! `klamm topics`: kafka-topics' flags and output.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Parser;
+use kafka_protocol::messages::create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic};
+use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig};
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
+use kafka_protocol::messages::{
+    BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest, TopicName,
+};
+use kafka_protocol::protocol::StrBytes;
+use regex::Regex;
+
+use super::client::Client;
+use crate::types::TopicId;
+use crate::wire::error_code::ErrorCode;
+
+/// `ConfigResource.Type` of a topic.
+const TOPIC_RESOURCE: i8 = 2;
+/// `config_source` of a value that nobody set.
+const DEFAULT_CONFIG: i8 = 5;
+const TIMEOUT_MS: i32 = 60_000;
+
+/// Creates, lists, describes, grows and deletes topics
+#[derive(Debug, Parser)]
+pub struct Args {
+    /// host:port,host:port of brokers to connect to
+    #[arg(long, required = true)]
+    bootstrap_server: String,
+    #[arg(long)]
+    create: bool,
+    #[arg(long)]
+    list: bool,
+    #[arg(long)]
+    describe: bool,
+    /// Adds partitions
+    #[arg(long)]
+    alter: bool,
+    #[arg(long)]
+    delete: bool,
+    /// A name; except with --create a regular expression for whole names
+    #[arg(long)]
+    topic: Option<String>,
+    /// With --describe
+    #[arg(long)]
+    topic_id: Option<String>,
+    #[arg(long)]
+    partitions: Option<i32>,
+    #[arg(long)]
+    replication_factor: Option<i16>,
+    /// Broker ids: replicas of a partition joined by colons, partitions by commas
+    #[arg(long)]
+    replica_assignment: Option<String>,
+    /// name=value; may be repeated
+    #[arg(long)]
+    config: Vec<String>,
+    /// No error when there is no such topic
+    #[arg(long)]
+    if_exists: bool,
+    /// No error when the topic is there
+    #[arg(long)]
+    if_not_exists: bool,
+    #[arg(long)]
+    exclude_internal: bool,
+    /// Only partitions that miss an in-sync replica
+    #[arg(long)]
+    under_replicated_partitions: bool,
+    /// Only partitions without a live leader
+    #[arg(long)]
+    unavailable_partitions: bool,
+    /// Only partitions with fewer in-sync replicas than min.insync.replicas
+    #[arg(long)]
+    under_min_isr_partitions: bool,
+    /// Only partitions with as many in-sync replicas as min.insync.replicas
+    #[arg(long)]
+    at_min_isr_partitions: bool,
+    /// Only topics that override a config, without their partitions
+    #[arg(long)]
+    topics_with_overrides: bool,
+}
+
+/// Prints as kafka-topics does; 1 after an error.
+pub fn main(args: Args) -> ExitCode {
+    let actions = [args.create, args.list, args.describe, args.alter, args.delete];
+    if actions.iter().filter(|chosen| **chosen).count() != 1 {
+        eprintln!("Command must include exactly one action: --list, --describe, --create, --alter or --delete");
+        return ExitCode::FAILURE;
+    }
+    if args.topic.is_none() && (args.create || args.alter || args.delete) {
+        eprintln!("Missing required argument \"[topic]\"");
+        return ExitCode::FAILURE;
+    }
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("Error while executing topic command : {error}");
+            eprintln!("{error:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    let mut client = Client::connect(&args.bootstrap_server)?;
+    match () {
+        () if args.create => create(args, &mut client),
+        () if args.list => list(args, &mut client),
+        () if args.describe => describe(args, &mut client),
+        () if args.alter => alter(args, &mut client),
+        () => delete(args, &mut client),
+    }
+}
+
+fn create(args: &Args, client: &mut Client) -> anyhow::Result<()> {
+    let name = args.topic.as_deref().unwrap_or_default();
+    if name.contains(['.', '_']) {
+        println!(
+            "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. \
+             To avoid issues it is best to use either, but not both."
+        );
+    }
+    let config = |pair: &String| -> anyhow::Result<CreatableTopicConfig> {
+        let (key, value) = pair.split_once('=').with_context(|| format!("--config {pair} should be name=value"))?;
+        let value = StrBytes::from_string(value.trim().to_owned());
+        Ok(CreatableTopicConfig::default().with_name(StrBytes::from_string(key.trim().to_owned())).with_value(Some(value)))
+    };
+    let assignments = args.replica_assignment.as_deref().map(parse_assignment).transpose()?.unwrap_or_default();
+    let placed = !assignments.is_empty();
+    let assignment = |(partition, replicas)| {
+        CreatableReplicaAssignment::default().with_partition_index(partition).with_broker_ids(replicas)
+    };
+    let topic = CreatableTopic::default()
+        .with_name(topic_name(name))
+        .with_num_partitions(if placed { -1 } else { args.partitions.unwrap_or(-1) })
+        .with_replication_factor(if placed { -1 } else { args.replication_factor.unwrap_or(-1) })
+        .with_assignments((0..).zip(assignments).map(assignment).collect())
+        .with_configs(args.config.iter().map(config).collect::<Result<_, _>>()?);
+    let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(TIMEOUT_MS);
+    let answer = client.send_to_controller(&request)?;
+    for topic in &answer.topics {
+        if args.if_not_exists && topic.error_code == ErrorCode::TOPIC_ALREADY_EXISTS.code() {
+            return Ok(());
+        }
+        refuse(topic.error_code, topic.error_message.as_ref())?;
+    }
+    println!("Created topic {name}.");
+    Ok(())
+}
+
+fn list(args: &Args, client: &mut Client) -> anyhow::Result<()> {
+    let names: Vec<String> = topics(args, client)?.iter().map(name_of).collect();
+    println!("{}", names.join("\n"));
+    Ok(())
+}
+
+fn alter(args: &Args, client: &mut Client) -> anyhow::Result<()> {
+    let topics = existing(args, client)?;
+    if topics.is_empty() {
+        return Ok(());
+    }
+    let count = args.partitions.context("Missing required argument \"[partitions]\"")?;
+    let placed = args.replica_assignment.as_deref().map(parse_assignment).transpose()?;
+    let grown = |topic: &MetadataResponseTopic| {
+        let added = placed.as_ref().map(|all| {
+            let added = all.iter().skip(topic.partitions.len()).cloned();
+            added.map(|replicas| CreatePartitionsAssignment::default().with_broker_ids(replicas)).collect()
+        });
+        let name = topic.name.clone().unwrap_or_default();
+        CreatePartitionsTopic::default().with_name(name).with_count(count).with_assignments(added)
+    };
+    let request = CreatePartitionsRequest::default()
+        .with_topics(topics.iter().map(grown).collect())
+        .with_timeout_ms(TIMEOUT_MS);
+    let answer = client.send_to_controller(&request)?;
+    answer.results.iter().try_for_each(|topic| refuse(topic.error_code, topic.error_message.as_ref()))
+}
+
+fn delete(args: &Args, client: &mut Client) -> anyhow::Result<()> {
+    let topics = existing(args, client)?;
+    if topics.is_empty() {
+        return Ok(());
+    }
+    let names = topics.iter().map(|topic| topic.name.clone().unwrap_or_default());
+    let request = DeleteTopicsRequest::default()
+        .with_topics(names.map(|name| DeleteTopicState::default().with_name(Some(name))).collect())
+        .with_timeout_ms(TIMEOUT_MS);
+    let answer = client.send_to_controller(&request)?;
+    answer.responses.iter().try_for_each(|topic| refuse(topic.error_code, topic.error_message.as_ref()))
+}
+
+fn describe(args: &Args, client: &mut Client) -> anyhow::Result<()> {
+    let topics = existing(args, client)?;
+    let live: HashSet<BrokerId> = client.metadata()?.brokers.iter().map(|broker| broker.node_id).collect();
+    let configs = configs(&topics, client)?;
+    let partitions_alone = args.under_replicated_partitions
+        || args.unavailable_partitions
+        || args.under_min_isr_partitions
+        || args.at_min_isr_partitions;
+    for topic in &topics {
+        let name = name_of(topic);
+        let config = configs.get(&name).map_or(&[][..], Vec::as_slice);
+        let overrides: Vec<String> = config
+            .iter()
+            .filter(|entry| entry.source != DEFAULT_CONFIG)
+            .map(|entry| format!("{}={}", entry.name, entry.value))
+            .collect();
+        let mut partitions: Vec<&MetadataResponsePartition> = topic.partitions.iter().collect();
+        partitions.sort_by_key(|partition| partition.partition_index);
+        if !partitions_alone && !(args.topics_with_overrides && overrides.is_empty()) {
+            println!(
+                "Topic: {name}\tTopicId: {}\tPartitionCount: {}\tReplicationFactor: {}\tConfigs: {}",
+                TopicId(topic.topic_id),
+                partitions.len(),
+                partitions.first().map_or(0, |partition| partition.replica_nodes.len()),
+                overrides.join(",")
+            );
+        }
+        if args.topics_with_overrides {
+            continue;
+        }
+        let min_isr = config.iter().find(|entry| entry.name == "min.insync.replicas");
+        let min_isr = min_isr.and_then(|entry| entry.value.parse().ok()).unwrap_or(1);
+        for partition in partitions {
+            let isr = partition.isr_nodes.len();
+            let shown = !partitions_alone
+                || (args.under_replicated_partitions && isr < partition.replica_nodes.len())
+                || (args.unavailable_partitions && !live.contains(&partition.leader_id))
+                || (args.under_min_isr_partitions && isr < min_isr)
+                || (args.at_min_isr_partitions && isr == min_isr);
+            if shown {
+                println!("{}", partition_line(&name, partition));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn partition_line(topic: &str, partition: &MetadataResponsePartition) -> String {
+    let ids = |ids: &[BrokerId]| ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
+    let mut line = format!("\tTopic: {topic}\tPartition: {}\tLeader: ", partition.partition_index);
+    let _ = match partition.leader_id.0 {
+        ..0 => line.write_str("none"),
+        leader => write!(line, "{leader}"),
+    };
+    let (replicas, isr) = (ids(&partition.replica_nodes), ids(&partition.isr_nodes));
+    let _ = write!(line, "\tReplicas: {replicas}\tIsr: {isr}\tElr: N/A\tLastKnownElr: N/A");
+    line
+}
+
+struct ConfigEntry {
+    name: String,
+    value: String,
+    source: i8,
+}
+
+fn configs(
+    topics: &[MetadataResponseTopic],
+    client: &mut Client,
+) -> anyhow::Result<BTreeMap<String, Vec<ConfigEntry>>> {
+    let resource = |topic: &MetadataResponseTopic| {
+        let name = StrBytes::from_string(name_of(topic));
+        DescribeConfigsResource::default()
+            .with_resource_type(TOPIC_RESOURCE)
+            .with_resource_name(name)
+            .with_configuration_keys(None)
+    };
+    let request = DescribeConfigsRequest::default().with_resources(topics.iter().map(resource).collect());
+    let answer = client.send(&request)?;
+    let mut configs = BTreeMap::new();
+    for result in answer.results {
+        refuse(result.error_code, result.error_message.as_ref())?;
+        let entry = |entry: kafka_protocol::messages::describe_configs_response::DescribeConfigsResourceResult| {
+            let value = entry.value.map_or_else(|| "null".to_owned(), |value| value.to_string());
+            ConfigEntry { name: entry.name.to_string(), value, source: entry.config_source }
+        };
+        configs.insert(result.resource_name.to_string(), result.configs.into_iter().map(entry).collect());
+    }
+    Ok(configs)
+}
+
+/// The topics that --topic or --topic-id mean; an error when there are none, unless --if-exists.
+fn existing(args: &Args, client: &mut Client) -> anyhow::Result<Vec<MetadataResponseTopic>> {
+    let found = topics(args, client)?;
+    match (&args.topic_id, &args.topic) {
+        (Some(id), _) if found.is_empty() && !args.if_exists => bail!("TopicId '{id}' does not exist as expected"),
+        (None, Some(topic)) if found.is_empty() && !args.if_exists => {
+            bail!("Topic 'Optional[{topic}]' does not exist as expected")
+        }
+        _ => Ok(found),
+    }
+}
+
+fn topics(args: &Args, client: &mut Client) -> anyhow::Result<Vec<MetadataResponseTopic>> {
+    let pattern = args.topic.as_deref().map(include_list).transpose()?;
+    let mut topics = client.metadata()?.topics;
+    topics.retain(|topic| {
+        let name = name_of(topic);
+        let wanted = match &args.topic_id {
+            Some(id) => TopicId(topic.topic_id).to_string() == *id,
+            None => pattern.as_ref().is_none_or(|pattern| pattern.is_match(&name)),
+        };
+        wanted && !(args.exclude_internal && topic.is_internal)
+    });
+    topics.sort_by_key(name_of);
+    Ok(topics)
+}
+
+/// A regular expression for whole names, in which a comma means "or" and blanks mean nothing.
+fn include_list(text: &str) -> anyhow::Result<Regex> {
+    let text: String = text.trim().replace(',', "|").chars().filter(|c| !matches!(c, ' ' | '"' | '\'')).collect();
+    Regex::new(&format!("^(?:{text})$")).map_err(|_| anyhow!("{text} is an invalid regex."))
+}
+
+/// `1:2,2:3`: replicas of partition 0, of partition 1.
+fn parse_assignment(text: &str) -> anyhow::Result<Vec<Vec<BrokerId>>> {
+    let mut assignment: Vec<Vec<BrokerId>> = Vec::new();
+    for (partition, list) in text.split(',').enumerate() {
+        let mut replicas = Vec::new();
+        for id in list.split(':') {
+            let id = id.trim().parse().map(BrokerId).map_err(|_| anyhow!("For input string: \"{id}\""))?;
+            if replicas.contains(&id) {
+                bail!("Partition replica lists may not contain duplicate entries: {}", id.0);
+            }
+            replicas.push(id);
+        }
+        if assignment.first().is_some_and(|first| first.len() != replicas.len()) {
+            bail!("Partition {partition} has different replication factor: {list}");
+        }
+        assignment.push(replicas);
+    }
+    Ok(assignment)
+}
+
+fn refuse(code: i16, message: Option<&StrBytes>) -> anyhow::Result<()> {
+    match (code, message) {
+        (0, _) => Ok(()),
+        (_, Some(message)) => bail!("{message}"),
+        _ => match ErrorCode::from_code(code) {
+            Some(code) => bail!("{code}"),
+            None => bail!("error code {code}"),
+        },
+    }
+}
+
+fn topic_name(name: &str) -> TopicName {
+    TopicName(StrBytes::from_string(name.to_owned()))
+}
+
+fn name_of(topic: &MetadataResponseTopic) -> String {
+    topic.name.as_ref().map_or_else(String::new, |name| name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topic_patterns_match_whole_names() {
+        for (pattern, name, matches) in [
+            ("a.*", "a.b", true),
+            ("a", "ab", false),
+            ("a, b", "b", true),
+            ("a.*|c", "xc", false),
+            ("\"a\"", "a", true),
+        ] {
+            assert_eq!(include_list(pattern).unwrap().is_match(name), matches, "{pattern} {name}");
+        }
+        assert!(include_list("(").is_err());
+    }
+
+    #[test]
+    fn assignments_are_replicas_by_partition() {
+        let ids = |ids: &[i32]| ids.iter().copied().map(BrokerId).collect::<Vec<_>>();
+        assert_eq!(parse_assignment("1:2,2:3").unwrap(), [ids(&[1, 2]), ids(&[2, 3])]);
+        for (bad, why) in [
+            ("1:1", "Partition replica lists may not contain duplicate entries: 1"),
+            ("1:2,3", "Partition 1 has different replication factor: 3"),
+            ("x", "For input string: \"x\""),
+        ] {
+            assert_eq!(parse_assignment(bad).unwrap_err().to_string(), why);
+        }
+    }
+}
