@@ -139,7 +139,6 @@ impl Broker {
             }
             On::Kafka => {
                 let mut command = cache::java(&format!("{}/*", cache::jars("kafka-3.9.1")?.display()))?;
-                command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=info");
                 command.arg("-Xmx384M").arg("kafka.Kafka").arg(self.properties_file());
                 command
             }

@@ -98,6 +98,8 @@ pub fn java_program(file: &str, pom: &str) -> Result<String> {
 pub fn java(class_path: &str) -> Result<Command> {
     let mut command = Command::new(tool("java")?);
     command.args(["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]);
+    let log4j = sources().join("java/log4j.properties");
+    command.arg(format!("-Dlog4j.configuration=file:{}", log4j.display()));
     command.args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path]);
     Ok(command)
 }

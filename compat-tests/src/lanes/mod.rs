@@ -1,10 +1,34 @@
 //! The lanes.
 
+mod bad_days;
+mod checks;
+mod durability;
+mod franz_go;
+mod hostile;
+mod java;
+mod kafka_python;
+mod kcat;
+mod librdkafka;
+mod load;
+mod tools;
+
 use crate::lane::Lane;
 use crate::twin;
 
-pub const ALL: &[Lane] = &[Lane {
-    name: "twin",
-    what: "the same bytes to a real Kafka 3.9.1, answers compared field by field",
-    run: twin::lane,
-}];
+/// In the order in which they run.
+pub const ALL: &[Lane] = &[
+    Lane { name: "kcat", what: "kcat 1.7.1 as Debian ships it", run: kcat::lane },
+    Lane { name: "rdkafka", what: "a recent librdkafka through the rdkafka crate", run: librdkafka::lane },
+    Lane { name: "java", what: "Java kafka-clients 3.9.1 and 4.1.0", run: java::lane },
+    Lane { name: "tools", what: "Kafka's own command line tools, on the broker and on its files", run: tools::lane },
+    Lane { name: "franz-go", what: "franz-go and kadm", run: franz_go::lane },
+    Lane { name: "kafka-python", what: "kafka-python 2.0.2 and 3.0", run: kafka_python::lane },
+    Lane {
+        name: "twin",
+        what: "the same bytes to a real Kafka 3.9.1, answers compared field by field",
+        run: twin::lane,
+    },
+    Lane { name: "durability", what: "kill -9 in the middle of a produce load", run: durability::lane },
+    Lane { name: "hostile", what: "peers that mean harm, while a producer works", run: hostile::lane },
+    Lane { name: "bad-days", what: "directories, disks, ports and settings that are wrong", run: bad_days::lane },
+];

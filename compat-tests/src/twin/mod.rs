@@ -11,7 +11,7 @@
 mod allowed;
 mod cases;
 mod normal;
-mod requests;
+pub mod requests;
 mod script;
 mod tree;
 

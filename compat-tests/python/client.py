@@ -1,0 +1,172 @@
+"""kafka-python of either line (2.0, 3.x): producer, assigned consumer, admin. Arguments: BOOTSTRAP PREFIX RECORDS.
+
+Prints "ok NAME" or "FAIL NAME: why" for each check and "done" at the end.
+"""
+import os
+import sys
+import time
+
+import kafka
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+BOOTSTRAP, PREFIX, RECORDS = sys.argv[1], sys.argv[2], int(sys.argv[3])
+NEW = int(kafka.__version__.split(".")[0]) >= 3
+
+
+def check(name, work):
+    try:
+        work()
+        print("ok", name, flush=True)
+    except Exception as error:  # every check is judged alone
+        print("FAIL %s: %s" % (name, repr(error).replace("\n", " ")), flush=True)
+
+
+def until(what, holds):
+    end = time.time() + 20
+    while not holds():
+        assert time.time() < end, what
+        time.sleep(0.05)
+
+
+def producer(**settings):
+    if NEW:
+        settings.setdefault("enable_idempotence", False)
+    return KafkaProducer(bootstrap_servers=BOOTSTRAP, linger_ms=10, **settings)
+
+
+def produce(topic, count, **settings):
+    out = producer(**settings)
+    sent = [
+        out.send(topic, b"value %d" % i, key=b"k%d" % i, headers=[("i", b"%d" % i)], partition=i % 3, timestamp_ms=1_700_000_000_000 + i)
+        for i in range(count)
+    ]
+    metadata = [future.get(30) for future in sent]
+    out.close()
+    return metadata
+
+
+def partitions(topic):
+    return [TopicPartition(topic, i) for i in range(3)]
+
+
+def consume(topic, count, **settings):
+    consumer = KafkaConsumer(bootstrap_servers=BOOTSTRAP, group_id=None, auto_offset_reset="earliest", consumer_timeout_ms=20000, **settings)
+    consumer.assign(partitions(topic))
+    consumer.seek_to_beginning()
+    next_offset = {}
+    seen = 0
+    for message in consumer:
+        i = message.offset * 3 + message.partition
+        assert message.value == b"value %d" % i and message.key == b"k%d" % i, message
+        assert message.headers == [("i", b"%d" % i)] or list(message.headers) == [("i", b"%d" % i)], message.headers
+        assert message.timestamp == 1_700_000_000_000 + i, message.timestamp
+        assert message.offset == next_offset.get(message.partition, 0), message.offset
+        next_offset[message.partition] = message.offset + 1
+        seen += 1
+        if seen == count:
+            break
+    consumer.close()
+    assert seen == count, "%d of %d" % (seen, count)
+
+
+admin = KafkaAdminClient(bootstrap_servers=BOOTSTRAP)
+
+
+def create(topic, count=3):
+    admin.create_topics([NewTopic(topic, count, 1, topic_configs={"retention.ms": "-1"})])
+    until("the topic", lambda: topic in admin.list_topics())
+
+
+def codec(name):
+    topic = "%s-%s" % (PREFIX, name)
+    create(topic)
+    metadata = produce(topic, RECORDS, compression_type=None if name == "none" else name)
+    assert metadata[0].offset == 0, metadata[0]
+    consume(topic, RECORDS)
+
+
+for name in ["none", "gzip", "snappy", "lz4", "zstd"]:
+    check(name + " out and in", lambda: codec(name))
+NONE = PREFIX + "-none"
+
+
+def acks():
+    topic = PREFIX + "-acks"
+    create(topic)
+    produce(topic, 30, acks=1)
+    out = producer(acks=0)
+    out.send(topic, b"x", partition=0)
+    out.flush()
+    out.close()
+    consumer = KafkaConsumer(bootstrap_servers=BOOTSTRAP)
+    until("31 records", lambda: sum(consumer.end_offsets(partitions(topic)).values()) == 31)
+    consumer.close()
+
+
+check("acks 0 and 1", acks)
+check("small fetches", lambda: consume(NONE, min(RECORDS, 300), max_partition_fetch_bytes=100, fetch_max_bytes=100))
+
+
+def offsets():
+    consumer = KafkaConsumer(bootstrap_servers=BOOTSTRAP)
+    first = TopicPartition(NONE, 0)
+    assert sum(consumer.end_offsets(partitions(NONE)).values()) == RECORDS
+    assert consumer.beginning_offsets([first])[first] == 0
+    assert consumer.offsets_for_times({first: 1_700_000_000_004})[first].offset == 2
+    assert consumer.partitions_for_topic(NONE) == {0, 1, 2}
+    assert NONE in consumer.topics()
+    consumer.close()
+
+
+check("offsets and metadata", offsets)
+
+
+def refused():
+    try:
+        admin.create_topics([NewTopic(NONE, 3, 1)])
+    except TopicAlreadyExistsError:
+        pass
+    else:
+        raise AssertionError("created twice")
+    for bad in [NewTopic("a/b", 1, 1), NewTopic("x", 0, 1), NewTopic("x", 1, 9), NewTopic("x", 1, 1, topic_configs={"no.such": "1"})]:
+        try:
+            admin.create_topics([bad])
+        except KafkaError:
+            continue
+        raise AssertionError("created %s" % bad.name)
+
+
+check("refusals", refused)
+
+
+def configs():
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, NONE, configs={"retention.ms": "3600000"})])
+    described = lambda: repr(admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, NONE)]))
+    until("the new value", lambda: "3600000" in described())
+    everything = {"config_filter": "all"} if NEW else {}
+    assert "num.partitions" in repr(admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, "1")], **everything))
+
+
+check("configs", configs)
+check("more partitions", lambda: admin.create_partitions({PREFIX + "-gzip": NewPartitions(5) if not NEW else 5}) and None)
+
+
+def topics():
+    described = admin.describe_topics([NONE])
+    assert NONE in repr(described) and "partition" in repr(described), described
+    assert len(admin.describe_cluster()["brokers"]) == 1
+
+
+check("describe", topics)
+
+
+def delete():
+    admin.delete_topics([NONE, PREFIX + "-lz4"])
+    until("gone", lambda: NONE not in admin.list_topics())
+
+
+check("delete topics", delete)
+print("done", flush=True)
+os._exit(0)
