@@ -68,6 +68,50 @@ impl ShutdownTrigger {
     }
 }
 
+/// The tasks of one broker: its control tasks end with it, wherever they wait, and what they hold is dropped.
+pub struct Scope {
+    inner: Arc<dyn Spawner>,
+    ended: Shutdown,
+    end: ShutdownTrigger,
+    /// Each running task holds a receiver.
+    running: watch::Sender<()>,
+}
+
+impl Scope {
+    pub fn new(inner: Arc<dyn Spawner>) -> Scope {
+        let (end, ended) = Shutdown::new();
+        Scope { inner, ended, end, running: watch::Sender::new(()) }
+    }
+
+    /// Ends the control tasks and returns when the last is gone.
+    pub async fn end(&self) {
+        self.end.request();
+        self.running.closed().await;
+    }
+}
+
+impl Spawner for Scope {
+    fn data(&self, task: Task) {
+        self.inner.data(task);
+    }
+
+    fn control(&self, task: Task) {
+        let (ended, running) = (self.ended.clone(), self.running.subscribe());
+        self.inner.control(Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = ended.requested() => {}
+                () = task => {}
+            }
+            drop(running);
+        }));
+    }
+
+    fn blocking(&self, job: Job) {
+        self.inner.blocking(job);
+    }
+}
+
 /// Called with a sentence when a task or job that is no connection panicked: what it looked after can no longer be
 /// trusted. The binary halts.
 pub type OnPanic = Arc<dyn Fn(&str) + Send + Sync>;
@@ -289,6 +333,31 @@ mod tests {
         control.block_on(tokio::task::yield_now());
         assert_eq!(panics.recv().as_deref(), Ok("a background task panicked: 2"));
         threads.stop();
+    }
+
+    #[tokio::test]
+    async fn a_scope_ends_its_control_tasks_and_drops_what_they_hold() {
+        struct Here;
+        impl Spawner for Here {
+            fn data(&self, _: Task) {}
+            fn control(&self, task: Task) {
+                tokio::spawn(task);
+            }
+            fn blocking(&self, job: Job) {
+                job();
+            }
+        }
+        let scope = Scope::new(Arc::new(Here));
+        let held = Arc::new(());
+        let in_task = held.clone();
+        scope.control(Box::pin(async move {
+            std::future::pending::<()>().await;
+            drop(in_task);
+        }));
+        tokio::task::yield_now().await;
+        assert_eq!(Arc::strong_count(&held), 2);
+        scope.end().await;
+        assert_eq!(Arc::strong_count(&held), 1);
     }
 
     #[tokio::test]

@@ -35,7 +35,7 @@ use crate::metastore::{self, Sessions};
 use crate::net::{Listener, Server};
 use crate::random::Random;
 use crate::replication::table::{PartitionTable, Surroundings, TopicConfigs};
-use crate::spawn::{Shutdown, Spawner};
+use crate::spawn::{Scope, Shutdown, Spawner};
 use crate::storage::disk::Disk;
 use crate::storage::manager::{LogManager, ManagerError};
 
@@ -107,12 +107,15 @@ struct Running {
     session: Arc<Session>,
     controller: ControllerHandle,
     spawner: Arc<dyn Spawner>,
+    scope: Arc<Scope>,
     clock: Arc<dyn Clock>,
 }
 
 async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
     let Parts { config, listeners, disk, clock, store, random, spawner, shutdown, host_name } = parts;
     let config = Arc::new(config);
+    let scope = Arc::new(Scope::new(spawner));
+    let spawner: Arc<dyn Spawner> = scope.clone();
     let advertised = advertised::listeners(&config, &listeners, &host_name);
 
     let logs = {
@@ -208,7 +211,7 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
     server.start(listeners).map_err(StartError::Listen)?;
     let started_ms = clock.monotonic_ms() - begun_ms;
     tracing::info!(listeners = addresses.join(","), "started in {started_ms} ms");
-    Ok(Running { server, logs, session, controller, spawner, clock })
+    Ok(Running { server, logs, session, controller, spawner, scope, clock })
 }
 
 impl Running {
@@ -221,7 +224,9 @@ impl Running {
         if let Err(error) = blocking(&self.spawner, move || logs.close()).await {
             tracing::error!(%error, "logs were not closed");
         }
-        drop(self.session);
+        // The last ones to hold the session, whose end frees the registration and the controller's node.
+        self.scope.end().await;
+        drop((self.session, self.server));
         tracing::info!("stopped in {} ms", self.clock.monotonic_ms() - begun_ms);
     }
 }
