@@ -18,6 +18,8 @@ pub mod replication;
 pub mod sim;
 pub mod spawn;
 pub mod storage;
+#[cfg(test)]
+mod tidy;
 pub mod types;
 pub mod wire;
 

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 
 use super::StartError;
+use crate::cluster::ensure_path;
 use crate::config::BrokerConfig;
 use crate::metastore::schema::{ClusterId, paths};
 use crate::metastore::{CreateMode, Error, Metastore};
@@ -14,31 +15,13 @@ use crate::types::BrokerId;
 /// Rounds of reading back before an outcome that stays unknown is given up.
 const ROUNDS: usize = 10;
 
-/// Makes `path` with its parents, unless it is there.
-async fn make(store: &dyn Metastore, path: &str) -> Result<(), Error> {
-    let mut last = Error::Unknown;
-    for _ in 0..ROUNDS {
-        match store.create(path, None, CreateMode::Persistent).await {
-            Ok(_) | Err(Error::NodeExists(_)) => return Ok(()),
-            Err(Error::NoNode(_)) => {
-                let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-                if parent.is_empty() {
-                    return Err(Error::NoNode(path.to_owned()));
-                }
-                Box::pin(make(store, parent)).await?;
-            }
-            // Created or not: the next round finds out.
-            Err(Error::Unknown) => last = Error::Unknown,
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last)
-}
-
 /// The nodes that every broker makes at every start.
 pub async fn make_startup_nodes(store: &dyn Metastore) -> Result<(), StartError> {
     for path in paths::STARTUP {
-        make(store, path).await.map_err(StartError::metastore("the first nodes were made"))?;
+        if path == paths::PRODUCER_ID_BLOCK && !store.keeps_null() {
+            continue;
+        }
+        ensure_path(store, path).await.map_err(StartError::metastore("the first nodes were made"))?;
     }
     Ok(())
 }
@@ -59,7 +42,7 @@ pub async fn cluster_id(store: &dyn Metastore, random: &dyn Random) -> Result<St
             Ok(_) => return Ok(chosen),
             // Another broker was faster, or perhaps this one: read it.
             Err(Error::NodeExists(_) | Error::Unknown) => {}
-            Err(Error::NoNode(_)) => make(store, paths::CLUSTER).await.map_err(&failed)?,
+            Err(Error::NoNode(_)) => ensure_path(store, paths::CLUSTER).await.map_err(&failed)?,
             Err(error) => return Err(failed(error)),
         }
     }

@@ -31,6 +31,7 @@ use crate::controller::driver;
 use crate::controller::receiver::ControlReceiver;
 use crate::controller::{self, ControllerHandle, OnlyMe};
 use crate::metastore::embedded::{EmbeddedStore, OpenError};
+use crate::metastore::schema::paths;
 use crate::metastore::{self, Sessions};
 use crate::net::{Listener, Server};
 use crate::random::Random;
@@ -38,6 +39,7 @@ use crate::replication::table::{PartitionTable, Surroundings, TopicConfigs};
 use crate::spawn::{Scope, Shutdown, Spawner};
 use crate::storage::disk::Disk;
 use crate::storage::manager::{LogManager, ManagerError};
+use crate::types::BrokerId;
 
 /// Which metastore: our own in the first log directory, or one that is reached through sessions.
 pub enum Store {
@@ -100,8 +102,12 @@ pub async fn run(parts: Parts) -> Result<(), StartError> {
     Ok(())
 }
 
+/// How long a metastore that does not answer holds up the end.
+const SIGN_OFF_LIMIT: Duration = Duration::from_secs(2);
+
 /// A started broker.
 struct Running {
+    broker_id: BrokerId,
     server: Arc<Server>,
     logs: Arc<LogManager>,
     session: Arc<Session>,
@@ -211,7 +217,7 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
     server.start(listeners).map_err(StartError::Listen)?;
     let started_ms = clock.monotonic_ms() - begun_ms;
     tracing::info!(listeners = addresses.join(","), "started in {started_ms} ms");
-    Ok(Running { server, logs, session, controller, spawner, scope, clock })
+    Ok(Running { broker_id, server, logs, session, controller, spawner, scope, clock })
 }
 
 impl Running {
@@ -220,14 +226,37 @@ impl Running {
         tracing::info!("stopping");
         self.server.stop().await;
         self.controller.stop();
-        let logs = self.logs;
+        let logs = self.logs.clone();
         if let Err(error) = blocking(&self.spawner, move || logs.close()).await {
             tracing::error!(%error, "logs were not closed");
         }
-        // The last ones to hold the session, whose end frees the registration and the controller's node.
         self.scope.end().await;
+        self.sign_off().await;
         drop((self.session, self.server));
         tracing::info!("stopped in {} ms", self.clock.monotonic_ms() - begun_ms);
+    }
+}
+
+impl Running {
+    /// Takes this broker's ephemerals back. The end of the session would do it too, but news of it may get lost with the
+    /// process, and the next start would have to wait for the session timeout.
+    async fn sign_off(&self) {
+        let store = self.session.store();
+        let delete = async {
+            for path in [paths::broker(self.broker_id), paths::CONTROLLER.to_owned()] {
+                if store.exists(&path).await?.is_some_and(|stat| stat.ephemeral_owner == store.session_id()) {
+                    store.delete(&path, -1).await?;
+                }
+            }
+            Ok::<_, metastore::Error>(())
+        };
+        match tokio::time::timeout(SIGN_OFF_LIMIT, delete).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the registration stays until the session times out"),
+            Err(_) => {
+                tracing::warn!("no metastore to sign off from: the registration stays until the session times out")
+            }
+        }
     }
 }
 

@@ -1,6 +1,32 @@
 //! Subcommands. Without one, the broker is started.
 
+mod server;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A broker that speaks Apache Kafka's protocol.
+#[derive(Debug, Parser)]
+#[command(name = "klamm", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    server: server::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the broker; what happens without a subcommand
+    Server(server::Args),
+}
+
 /// Entry point of the binary.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command {
+        None => server::main(cli.server),
+        Some(Command::Server(args)) => server::main(args),
+    }
 }

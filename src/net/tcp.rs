@@ -15,13 +15,13 @@ use crate::config::Listener as ListenerConfig;
 /// Why a listener cannot be opened. Each is one clear sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    #[error("listener {name}: host {host} is unknown: {source}")]
+    #[error("listener {name}: host {host} is unknown")]
     UnknownHost { name: String, host: String, source: io::Error },
     #[error("listener {name}: port {port} is in use on {address}")]
     InUse { name: String, address: String, port: u16 },
     #[error("listener {name}: {address} is no address of this machine")]
     NotLocal { name: String, address: String },
-    #[error("listener {name}: cannot listen on {address}: {source}")]
+    #[error("listener {name}: cannot listen on {address}")]
     Io { name: String, address: String, source: io::Error },
 }
 

@@ -1,3 +1,8 @@
-//! Simulated surroundings for tests: a disk that forgets unsynced bytes, in-memory listeners.
+//! Simulated surroundings for tests: a disk that forgets unsynced bytes, a network in memory, whole brokers in one
+//! runtime.
 
 pub mod disk;
+
+pub mod net;
+
+pub mod brokers;

@@ -23,51 +23,45 @@ pub enum Malformed {
 }
 
 /// Bytes that decoding a body of `bytes` may reserve.
-fn allowance(bytes: usize) -> usize {
-    (4 << 20) + 12 * bytes
+fn allowance(bytes: usize) -> u64 {
+    (4 << 20) + 12 * bytes as u64
 }
 
 /// Decodes one message. Bytes after it are ignored, as Kafka ignores them. The strings of the result share `body`.
 pub fn decode<T: Decodable>(body: Bytes, version: i16) -> Result<T, Malformed> {
     let bytes = body.len();
-    let mut reader = Guarded { body, start: alloc::reserved_by_thread(), allowance: allowance(bytes), tripped: false };
-    match T::decode(&mut reader, version) {
-        Ok(message) if !reader.tripped => Ok(message),
-        _ if reader.tripped => Err(Malformed::Counts { bytes }),
-        _ => Err(Malformed::Body { bytes, version }),
+    let mut reader = Guarded { body, start: alloc::reserved_by_thread(), allowance: allowance(bytes) };
+    let decoded = T::decode(&mut reader, version);
+    if reader.is_used_up() {
+        return Err(Malformed::Counts { bytes });
     }
+    decoded.map_err(|_| Malformed::Body { bytes, version })
 }
 
 /// A body that ends when too much memory was reserved while reading it.
 struct Guarded {
     body: Bytes,
     start: u64,
-    allowance: usize,
-    tripped: bool,
+    allowance: u64,
 }
 
 impl Guarded {
-    /// Ends the body when the allowance is used up.
-    fn watch(&mut self) {
-        if alloc::reserved_by_thread().wrapping_sub(self.start) > self.allowance as u64 {
-            self.tripped = true;
-            self.body.clear();
-        }
+    fn is_used_up(&self) -> bool {
+        alloc::reserved_by_thread().wrapping_sub(self.start) > self.allowance
     }
 }
 
 impl Buf for Guarded {
     fn remaining(&self) -> usize {
-        if alloc::reserved_by_thread().wrapping_sub(self.start) > self.allowance as u64 { 0 } else { self.body.len() }
+        if self.is_used_up() { 0 } else { self.body.len() }
     }
 
     fn chunk(&self) -> &[u8] {
-        if self.remaining() == 0 { &[] } else { &self.body }
+        if self.is_used_up() { &[] } else { &self.body }
     }
 
     fn advance(&mut self, bytes: usize) {
         self.body.advance(bytes);
-        self.watch();
     }
 }
 
@@ -77,8 +71,6 @@ impl ByteBuf for Guarded {
     }
 
     fn get_bytes(&mut self, size: usize) -> Bytes {
-        let taken = self.body.split_to(size);
-        self.watch();
-        taken
+        self.body.split_to(size)
     }
 }

@@ -34,10 +34,6 @@ pub enum HeaderError {
     NotServed(ApiKey),
     #[error("version {version} of {} is not between 0 and {}", .api.name(), .api.row().max_version)]
     UnsupportedVersion { api: ApiKey, version: i16 },
-    #[error("client id length {0} is negative")]
-    ClientIdLength(i16),
-    #[error("client id is not UTF-8")]
-    ClientIdEncoding,
     #[error("a tagged field of the header is malformed")]
     TaggedFields,
 }
@@ -75,14 +71,11 @@ impl RequestHeader {
 
 fn read_client_id(bytes: &mut &[u8]) -> Result<Option<Box<str>>, HeaderError> {
     let length = bytes.try_get_i16().map_err(|_| HeaderError::Truncated)?;
-    if length == -1 {
-        return Ok(None);
-    }
-    let length = usize::try_from(length).map_err(|_| HeaderError::ClientIdLength(length))?;
+    // Any negative length is null, and what is not UTF-8 is served too: seen on a live 3.9.1.
+    let Ok(length) = usize::try_from(length) else { return Ok(None) };
     let (text, rest) = bytes.split_at_checked(length).ok_or(HeaderError::Truncated)?;
     *bytes = rest;
-    let text = std::str::from_utf8(text).map_err(|_| HeaderError::ClientIdEncoding)?;
-    Ok(Some(text.into()))
+    Ok(Some(String::from_utf8_lossy(text).into()))
 }
 
 /// Unknown tags are skipped, never an error.
@@ -170,12 +163,17 @@ mod tests {
             read(&[0, 3, 0, 13, 0, 0, 0, 1, 0xff, 0xff, 0]),
             Err(HeaderError::UnsupportedVersion { api: ApiKey::Metadata, version: 13 })
         );
-        assert_eq!(read(&[0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xfe]), Err(HeaderError::ClientIdLength(-2)));
-        assert_eq!(read(&[0, 3, 0, 1, 0, 0, 0, 1, 0, 1, 0xff]), Err(HeaderError::ClientIdEncoding));
         assert_eq!(
             read(&[0, 3, 0, 9, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
             Err(HeaderError::TaggedFields)
         );
+    }
+
+    #[test]
+    fn odd_client_ids_are_served() {
+        let client_id = |bytes: &[u8]| RequestHeader::read(&mut &bytes[..]).map(|header| header.client_id);
+        assert_eq!(client_id(&[0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xfe]), Ok(None));
+        assert_eq!(client_id(&[0, 3, 0, 1, 0, 0, 0, 1, 0, 1, 0xff]), Ok(Some("\u{fffd}".into())));
     }
 
     #[test]
