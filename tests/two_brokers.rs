@@ -180,12 +180,11 @@ fn the_same_seed_gives_the_same_run_without_a_thread() {
     let before = threads();
     let run = |seed| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        let trace = runtime.expect("a runtime").block_on(async {
+        runtime.expect("a runtime").block_on(async {
             let trace = scenario(seed).await;
             assert_eq!(threads(), before, "a thread was started");
             trace
-        });
-        trace
+        })
     };
     let (first, again, other) = (run(1), run(1), run(2));
     if first != again {
