@@ -175,6 +175,7 @@ impl Log {
                 self.assign_epoch_at(entry.leader_epoch, entry.base_offset)?;
             }
         }
+        self.settle_epochs(writer)?;
         let mut active = self.active()?;
         if self.must_roll(writer, config, &active, bytes.len() as u64, max_timestamp, last, now_ms)? {
             active = self.roll(writer, config, first, now_ms)?;

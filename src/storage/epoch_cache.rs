@@ -98,3 +98,51 @@ impl EpochCache {
         self.entries.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(entries: &[(i32, i64)]) -> EpochCache {
+        EpochCache::from_entries(entries.iter().map(|(epoch, start)| (LeaderEpoch(*epoch), Offset(*start))))
+    }
+
+    #[test]
+    fn a_new_epoch_drops_what_it_contradicts() {
+        let mut epochs = cache(&[(0, 0), (2, 10), (4, 20)]);
+        assert!(!epochs.assign(LeaderEpoch(4), Offset(25)));
+        assert!(epochs.assign(LeaderEpoch(5), Offset(10)));
+        assert_eq!(epochs, cache(&[(0, 0), (5, 10)]));
+        assert!(epochs.assign(LeaderEpoch(3), Offset(12)));
+        assert_eq!(epochs, cache(&[(0, 0), (3, 12)]));
+        assert!(!epochs.assign(LeaderEpoch::NONE, Offset(50)));
+    }
+
+    #[test]
+    fn epochs_end_where_the_next_begins() {
+        let epochs = cache(&[(1, 5), (3, 10), (4, 20)]);
+        let end = |epoch| epochs.end_offset_for(LeaderEpoch(epoch), Offset(33)).map(|(epoch, end)| (epoch.0, end.0));
+        assert_eq!(end(-1), None);
+        assert_eq!(end(0), Some((0, 5)), "before the first");
+        assert_eq!(end(1), Some((1, 10)));
+        assert_eq!(end(2), Some((1, 10)));
+        assert_eq!(end(3), Some((3, 20)));
+        assert_eq!(end(4), Some((4, 33)));
+        assert_eq!(end(5), None, "not known yet");
+        assert_eq!(epochs.epoch_for(Offset(4)), None);
+        assert_eq!(epochs.epoch_for(Offset(19)), Some(LeaderEpoch(3)));
+    }
+
+    #[test]
+    fn both_ends_can_be_cut() {
+        let mut epochs = cache(&[(0, 0), (2, 10), (4, 20)]);
+        assert!(epochs.truncate_from_end(Offset(20)));
+        assert_eq!(epochs, cache(&[(0, 0), (2, 10)]));
+        assert!(epochs.truncate_from_start(Offset(4)));
+        assert_eq!(epochs, cache(&[(0, 4), (2, 10)]));
+        assert!(epochs.truncate_from_start(Offset(15)));
+        assert_eq!(epochs, cache(&[(2, 15)]));
+        assert!(!epochs.truncate_from_start(Offset(15)));
+        assert!(!epochs.truncate_from_start(Offset(3)));
+    }
+}

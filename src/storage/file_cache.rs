@@ -206,3 +206,35 @@ impl LazyFile {
         self.file.store(None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::sim::disk::SimDisk;
+
+    #[test]
+    fn no_more_than_the_capacity_stay_open_and_those_in_use_stay() {
+        let disk = Arc::new(SimDisk::new(Arc::new(ManualClock::at(0))));
+        disk.create_dir_all(Path::new("/d")).unwrap();
+        let cache = FileCache::new(10);
+        let home = FileHome::new(disk, cache.clone(), "/d".into());
+        let files: Vec<_> = (0..100).map(|base| LazyFile::new(home.clone(), Offset(base), FileKind::Log)).collect();
+        for file in &files {
+            file.create().unwrap().write_all_at(b"x", 0).unwrap();
+            files[0].get().unwrap();
+            assert!(cache.len() <= 10);
+        }
+        assert!(files[0].file.load().is_some(), "used between all the others");
+        for file in &files {
+            assert_eq!(file.get().unwrap().len().unwrap(), 1);
+        }
+        files[3].rename_to_deleted().unwrap();
+        files[3].close();
+        assert!(files[3].get().is_ok(), "found under its new name");
+        drop(files);
+        assert!(cache.is_empty());
+    }
+}

@@ -27,6 +27,7 @@ impl Log {
         let (view, names_unsynced, truncations) = {
             let mut writer = self.writer.lock();
             self.make_home_durable(&mut writer)?;
+            self.settle_epochs(&mut writer)?;
             (self.view.load_full(), std::mem::take(&mut writer.names_unsynced), writer.truncations)
         };
         let first = view.index_of(self.recovery_point()).unwrap_or(0);
@@ -40,6 +41,7 @@ impl Log {
         if names_unsynced {
             self.home.disk.sync_dir(&self.home.path())?;
         }
+        self.last_flush_ms.store(self.log_dir.monotonic_ms(), Ordering::Relaxed);
         let writer = self.writer.lock();
         if writer.truncations == truncations {
             self.recovery_point.fetch_max(to.0, Ordering::AcqRel);

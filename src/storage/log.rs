@@ -155,7 +155,7 @@ pub struct Log {
     pub(super) first_unstable: AtomicI64,
     /// Everything below is fsynced.
     pub(super) recovery_point: AtomicI64,
-    /// Monotonic clock is not at hand here: wall time of the last fsync.
+    /// When the last fsync was, on the monotonic clock.
     pub(super) last_flush_ms: AtomicI64,
     pub(super) epochs: RwLock<EpochCache>,
     pub(super) writer: Mutex<Writer>,
@@ -177,6 +177,8 @@ pub(super) struct Writer {
     pub home_durable: bool,
     /// Segment files were made since the directory was last synced.
     pub names_unsynced: bool,
+    /// An epoch was assigned that `leader-epoch-checkpoint` does not name yet.
+    pub epochs_unwritten: bool,
     /// Counts cuts, so that an fsync that ran meanwhile does not raise the recovery point past one.
     pub truncations: u64,
 }
@@ -261,11 +263,22 @@ impl Log {
         self.epochs.read().epoch_for(offset).unwrap_or(LeaderEpoch::NONE)
     }
 
-    /// Notes that `epoch` begins at the log end (on becoming leader), durably.
+    /// Notes that `epoch` begins at the log end (on becoming leader). The file is written before the first record of
+    /// that epoch is, or at the next flush or orderly stop: an epoch without records may be forgotten, and a broker that
+    /// becomes leader of thousands of partitions at once does not wait for thousands of fsyncs.
     pub fn assign_epoch(&self, epoch: LeaderEpoch) -> io::Result<()> {
-        let _writer = self.writer.lock();
+        let mut writer = self.writer.lock();
         self.online()?;
-        self.or_offline(self.assign_epoch_at(epoch, self.log_end()))
+        writer.epochs_unwritten |= self.epochs.write().assign(epoch, self.log_end());
+        Ok(())
+    }
+
+    /// Writes the epochs that only memory knows.
+    pub(super) fn settle_epochs(&self, writer: &mut Writer) -> io::Result<()> {
+        if std::mem::take(&mut writer.epochs_unwritten) {
+            self.write_epochs(&self.epochs.read())?;
+        }
+        Ok(())
     }
 
     /// With the append lock held.

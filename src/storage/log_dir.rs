@@ -22,12 +22,16 @@ pub struct Surroundings {
     pub cache: Arc<FileCache>,
 }
 
+/// Told once, with the directory's path, when it goes offline; from whatever thread met the failure.
+pub type OfflineWatcher = Arc<dyn Fn(&Path) + Send + Sync>;
+
 /// A log directory. Once failed it stays failed until the process is started again.
 pub struct LogDir {
     path: PathBuf,
     around: Surroundings,
     failure: OnceLock<Arc<io::Error>>,
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
+    watcher: OnceLock<OfflineWatcher>,
     /// Partitions whose sealed segments wait for an fsync.
     to_flush: Mutex<Vec<TopicPartition>>,
 }
@@ -40,7 +44,14 @@ impl std::fmt::Debug for LogDir {
 
 impl LogDir {
     pub fn new(path: PathBuf, around: Surroundings) -> Arc<LogDir> {
-        Arc::new(LogDir { path, around, failure: OnceLock::new(), lock: Mutex::new(None), to_flush: Mutex::default() })
+        Arc::new(LogDir {
+            path,
+            around,
+            failure: OnceLock::new(),
+            lock: Mutex::new(None),
+            watcher: OnceLock::new(),
+            to_flush: Mutex::default(),
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -58,6 +69,11 @@ impl LogDir {
     /// Wall time.
     pub fn now_ms(&self) -> i64 {
         self.around.clock.wall_ms()
+    }
+
+    /// Never goes back.
+    pub fn monotonic_ms(&self) -> i64 {
+        self.around.clock.monotonic_ms()
     }
 
     /// Takes `.lock` for as long as this directory is held.
@@ -85,12 +101,20 @@ impl LogDir {
         self.failure.get().is_none()
     }
 
+    /// Has `watcher` told of the failure to come. The first one set stays.
+    pub fn watch(&self, watcher: OfflineWatcher) {
+        let _ = self.watcher.set(watcher);
+    }
+
     /// Takes the directory offline. What was written and not fsynced may be gone: nothing is read from it or written to
     /// it any more, and an fsync that failed is never tried again.
     pub fn fail(&self, error: &io::Error, what: &str) {
         let copy = Arc::new(io::Error::new(error.kind(), error.to_string()));
         if self.failure.set(copy).is_ok() {
             tracing::error!("log directory {} goes offline: {what}: {error}", self.path.display());
+            if let Some(watcher) = self.watcher.get() {
+                watcher(&self.path);
+            }
         }
     }
 

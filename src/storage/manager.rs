@@ -17,7 +17,7 @@ use self::due::Due;
 use super::disk::{Disk, DiskSpace};
 use super::file_cache::{FileCache, FileHome};
 use super::log::Log;
-use super::log_dir::{LogDir, Surroundings};
+use super::log_dir::{LogDir, OfflineWatcher, Surroundings};
 use super::meta_properties::MetaProperties;
 use super::partition_dir::{self, PartitionDirName};
 use super::partition_metadata;
@@ -190,6 +190,7 @@ impl LogManager {
         if let Some(known) = &stored.cluster_id
             && known != cluster_id
         {
+            self.unlock();
             return refused(format!(
                 "log directory {first} belongs to cluster {known}, not to cluster {cluster_id}; nothing was changed"
             ));
@@ -197,6 +198,7 @@ impl LogManager {
         if let Some(known) = stored.broker_id
             && known != broker
         {
+            self.unlock();
             return refused(format!(
                 "log directory {first} belongs to broker {known}, not to broker {broker}; nothing was changed"
             ));
@@ -224,6 +226,10 @@ impl LogManager {
         }
         *stored = claimed;
         Ok(())
+    }
+
+    fn unlock(&self) {
+        self.dirs.iter().for_each(|state| state.dir.unlock(true));
     }
 
     pub fn get(&self, tp: &TopicPartition) -> Option<Arc<Log>> {
@@ -392,6 +398,19 @@ impl LogManager {
 
     pub fn is_offline(&self, dir: &Path) -> bool {
         self.state_of(dir).is_some_and(|state| !state.dir.is_online())
+    }
+
+    /// Has `watcher` told of each directory that goes offline from now on: with its path, and whether it was the last
+    /// one, after which a broker has nothing to serve.
+    pub fn watch_offline(&self, watcher: impl Fn(&Path, bool) + Send + Sync + 'static) {
+        let dirs: Vec<Arc<LogDir>> = self.dirs.iter().map(|state| state.dir.clone()).collect();
+        let all: Vec<std::sync::Weak<LogDir>> = dirs.iter().map(Arc::downgrade).collect();
+        let told = move |path: &Path| {
+            let last = !all.iter().filter_map(std::sync::Weak::upgrade).any(|dir| dir.is_online());
+            watcher(path, last);
+        };
+        let told: OfflineWatcher = Arc::new(told);
+        dirs.iter().for_each(|dir| dir.watch(told.clone()));
     }
 
     /// The partitions whose directories lie in the log directories, served or not.

@@ -144,14 +144,19 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
         log_end: AtomicI64::new(log_end.0),
         first_unstable: AtomicI64::new(i64::MAX),
         recovery_point: AtomicI64::new(if params.clean { log_end.0 } else { recovery_point.min(log_end).0 }),
-        last_flush_ms: AtomicI64::new(now_ms),
+        last_flush_ms: AtomicI64::new(log_dir.monotonic_ms()),
         epochs: RwLock::new(epochs),
         writer: Mutex::new(writer),
         flushing: Mutex::new(()),
         closed: AtomicBool::new(false),
     };
-    if epochs_changed || !epochs_known {
+    let no_epochs = log.epochs.read().entries().is_empty();
+    if epochs_changed || (!epochs_known && !no_epochs) {
         log.write_epochs(&log.epochs.read())?;
+    } else if !epochs_known {
+        // A Kafka finds the file, empty, in a partition without records.
+        let file = home.disk.open(&home.path().join(checkpoint::LEADER_EPOCH), super::disk::Open::Create)?;
+        file.set_len(0)?;
     }
     {
         let mut writer = log.writer.lock();
@@ -171,6 +176,7 @@ impl Writer {
             roll_jitter_ms: 0,
             home_durable: false,
             names_unsynced: false,
+            epochs_unwritten: false,
             truncations: 0,
         }
     }

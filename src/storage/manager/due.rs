@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::{DirState, Gone, LogManager};
 use crate::config::BrokerConfig;
@@ -85,14 +84,13 @@ impl LogManager {
                 let _ = log.flush_to(sealed_end);
             }
         }
-        let wall_ms = self.around.clock.wall_ms();
+        let now_ms = self.around.clock.monotonic_ms();
         let mut soonest = i64::MAX;
         for log in self.all() {
             let flush_ms = log.config().flush_ms;
             if flush_ms != i64::MAX {
                 soonest = soonest.min(flush_ms.max(1));
-                if log.flush_is_due(wall_ms) {
-                    log.last_flush_ms.store(wall_ms, Ordering::Relaxed);
+                if log.flush_is_due(now_ms) {
                     let _ = log.flush();
                 }
             }

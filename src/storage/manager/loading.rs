@@ -220,6 +220,7 @@ impl Log {
         self.online()?;
         {
             let mut writer = self.writer.lock();
+            self.settle_epochs(&mut writer)?;
             self.active()?.write_indexes()?;
             self.snapshot_producers(&mut writer, self.log_end(), true)?;
             writer.names_unsynced = true;

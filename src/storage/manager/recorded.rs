@@ -218,6 +218,9 @@ fn transactions_are_seen_as_their_markers_say() {
 }
 
 fn check_recovered(manager: &LogManager, path: &Path) {
+    for topic in ["old0", "old1", "old1gz", "old2"] {
+        check_rule(manager, topic, 0, 8, 40, 3);
+    }
     assert_eq!(log(manager, "plain").offsets().log_end, Offset(68));
     let len = std::fs::metadata(path.join("plain-0/00000000000000000062.log")).unwrap().len();
     assert_eq!(len, 1149);

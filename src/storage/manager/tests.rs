@@ -1,9 +1,10 @@
 use super::*;
 use crate::clock::ManualClock;
+use crate::random::SeededRandom;
 use crate::sim::disk::{Fault, Keep, SimDisk};
 use crate::storage::atomic_file;
 use crate::storage::disk_real::RealDisk;
-use crate::storage::log::{AbortedTransaction, AppendError, AppendParams, Origin};
+use crate::storage::log::{AbortedTransaction, AppendError, AppendParams, Origin, ReadError};
 use crate::storage::testing::{Sender, TOPIC_ID, World, batch, batch_of, batches, client, marker};
 use crate::wire::error_code::ErrorCode;
 
@@ -177,7 +178,7 @@ fn a_failed_write_or_fsync_takes_that_directory_offline_and_no_other() {
     for fault in [Fault::ShortWrite, Fault::WriteError, Fault::SyncError] {
         let (disk, world) = sim();
         let config = BrokerConfig { log_dirs: vec!["/a".into(), "/b".into()], ..BrokerConfig::default() };
-        let random = Arc::new(crate::random::SeededRandom::new(1));
+        let random = Arc::new(SeededRandom::new(1));
         let manager = LogManager::open(world.disk.clone(), world.clock.clone(), random, Arc::new(config)).unwrap();
         manager.load(&|_| None).unwrap();
         let (sick, well) = (world.log(&manager, "t1").unwrap(), world.log(&manager, "t2").unwrap());
@@ -275,4 +276,68 @@ fn a_producer_is_known_after_a_kill_with_all_five_batches() {
         let info = log.append_as_leader(bytes, client(0, 1000)).unwrap();
         assert!(info.duplicate && info.first_offset == Offset(n as i64));
     }
+}
+
+#[test]
+fn readers_retention_and_a_writer_do_not_disturb_each_other() {
+    let (_, mut world) = sim();
+    world.topic.segment_bytes = 2000;
+    world.topic.index_interval_bytes = 200;
+    world.topic.retention_bytes = 10_000;
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for seed in 0..2_u64 {
+            let (log, done) = (&log, &done);
+            scope.spawn(move || {
+                let random = SeededRandom::new(seed);
+                let mut reads = 0;
+                while !done.load(Ordering::Acquire) || reads == 0 {
+                    let offsets = log.offsets();
+                    let span = offsets.high_watermark - offsets.log_start;
+                    if span <= 0 {
+                        std::thread::yield_now();
+                        continue;
+                    }
+                    let from = offsets.log_start + random.below(span as u64) as i64;
+                    let read = match log.read(from, offsets.high_watermark, 300, true) {
+                        Ok(read) => read,
+                        Err(ReadError::OutOfRange { log_start, .. }) if from < log_start => continue,
+                        Err(e) => panic!("{e}"),
+                    };
+                    let slice = read.slice.unwrap_or_else(|| panic!("nothing at {from}, below the high watermark"));
+                    let mut bytes = vec![0; slice.len];
+                    slice.file.read_exact_at(&mut bytes, slice.position).unwrap();
+                    let header = crate::wire::batch::BatchHeader::parse(&bytes).unwrap();
+                    assert!(header.base_offset <= from && from <= header.last_offset());
+                    reads += 1;
+                }
+            });
+        }
+        for n in 0..1500 {
+            let info = log.append_as_leader(&mut batch(1 + n % 3), client(0, 1000)).unwrap();
+            log.set_high_watermark(info.last_offset + 1);
+            if n % 100 == 99 {
+                world.clock.advance(400_000);
+                manager.run_due_tasks();
+            }
+        }
+        done.store(true, Ordering::Release);
+    });
+    assert!(log.offsets().log_start > Offset(0), "retention took nothing");
+}
+
+#[test]
+fn the_last_directory_to_fail_is_reported_as_such() {
+    let (disk, world) = sim();
+    let manager = world.start().unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let for_watcher = told.clone();
+    manager.watch_offline(move |path, last| for_watcher.lock().push((path.to_path_buf(), last)));
+    let log = world.log(&manager, "t").unwrap();
+    log.append_as_leader(&mut batch(1), client(0, 1000)).unwrap();
+    disk.fail_next(Fault::WriteError, ".log");
+    assert!(log.append_as_leader(&mut batch(1), client(0, 1000)).is_err());
+    assert_eq!(*told.lock(), [(PathBuf::from("/logs"), true)]);
 }
