@@ -14,6 +14,7 @@ use crate::controller::admin::Admin;
 use crate::random::Random;
 use crate::replication::partition::Partition;
 use crate::replication::table::PartitionTable;
+use crate::spawn::Spawner;
 use crate::storage::log::FileSlice;
 use crate::types::BrokerId;
 use crate::wire::error_code::ErrorCode;
@@ -28,6 +29,7 @@ pub struct Services {
     pub partitions: Arc<PartitionTable>,
     pub admin: Arc<Admin>,
     pub fetch_sessions: FetchSessions,
+    pub spawner: Arc<dyn Spawner>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
 }

@@ -8,7 +8,7 @@
 //! - First failing check of a partition: its id is unknown, not in the metadata, not here, its id differs, then what
 //!   [`Partition::read`] refuses. The first two make no request return early, as in Kafka, and come last in the answer.
 //! - Sessions (v7+) are [`FetchSessions`](super::fetch_session::FetchSessions).
-//! - v0-3 get their records converted down, see `records`; v0-9 get no zstd.
+//! - v0-3 get their records converted down, see `convert`; v0-9 get no zstd from a topic that has it as its codec.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,7 @@ use crate::wire::writer::Writer;
 
 use records::Records;
 
+mod convert;
 mod records;
 
 type Answer = (ResponseTopic, PartitionResponse<Records>);
@@ -89,6 +90,9 @@ pub async fn handle(ctx: &RequestContext<'_>, frame: BytesMut) -> Result<Reply, 
     };
     for (topic, answer) in &mut answers {
         records::fit(services, version, is_follower, topic, answer);
+    }
+    if version <= 3 {
+        convert::down(services, version, &mut answers).await;
     }
     let mut hints = LeaderHints::default();
     if version >= 16 {
@@ -319,7 +323,7 @@ impl Target {
                     .aborted
                     .map(|all| all.into_iter().map(|one| (one.producer_id, one.first_offset.0)).collect()),
                 preferred_read_replica: -1,
-                records: read.slice.map_or(Records::None, Records::File),
+                records: read.slice.map_or(Records::None, |slice| Records::Stored { slice, from: self.asked.fetch_offset }),
                 diverging: read.diverging.map(|(epoch, end_offset)| DivergingEpoch { epoch, end_offset }),
                 current_leader: None,
             },

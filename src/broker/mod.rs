@@ -208,6 +208,7 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
         partitions,
         admin: Arc::new(admin),
         fetch_sessions: FetchSessions::new(slots),
+        spawner: spawner.clone(),
         clock: clock.clone(),
         random,
     });

@@ -1,8 +1,11 @@
 //! The records of a fetch answer: from the file as they lie there, or converted for a client that knows only old formats.
 
+use bytes::Bytes;
+
 use crate::api::context::{Part, Services};
 use crate::config::topic::CompressionType;
 use crate::storage::log::FileSlice;
+use crate::types::Offset;
 use crate::wire::error_code::ErrorCode;
 use crate::wire::fetch::{PartitionResponse, Payload, ResponseTopic};
 
@@ -13,7 +16,12 @@ pub enum Records {
     None,
     /// Where Kafka forgets to say "none".
     Null,
-    File(FileSlice),
+    /// As they lie in the file; `from` is the offset that was asked for.
+    Stored {
+        slice: FileSlice,
+        from: Offset,
+    },
+    Converted(Bytes),
 }
 
 impl Payload for Records {
@@ -21,7 +29,8 @@ impl Payload for Records {
         match self {
             Records::None => Some(0),
             Records::Null => None,
-            Records::File(slice) => Some(slice.len),
+            Records::Stored { slice, .. } => Some(slice.len),
+            Records::Converted(bytes) => Some(bytes.len()),
         }
     }
 }
@@ -30,7 +39,8 @@ impl Records {
     pub fn into_part(self) -> Option<Part> {
         match self {
             Records::None | Records::Null => None,
-            Records::File(slice) => Some(Part::File(slice)),
+            Records::Stored { slice, .. } => Some(Part::File(slice)),
+            Records::Converted(bytes) => Some(Part::Bytes(bytes)),
         }
     }
 }
