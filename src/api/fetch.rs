@@ -323,7 +323,9 @@ impl Target {
                     .aborted
                     .map(|all| all.into_iter().map(|one| (one.producer_id, one.first_offset.0)).collect()),
                 preferred_read_replica: -1,
-                records: read.slice.map_or(Records::None, |slice| Records::Stored { slice, from: self.asked.fetch_offset }),
+                records: read
+                    .slice
+                    .map_or(Records::None, |slice| Records::Stored { slice, from: self.asked.fetch_offset }),
                 diverging: read.diverging.map(|(epoch, end_offset)| DivergingEpoch { epoch, end_offset }),
                 current_leader: None,
             },
