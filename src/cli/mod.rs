@@ -1,5 +1,6 @@
 //! Subcommands. Without one, the broker is started.
 
+mod config;
 mod server;
 
 use std::process::ExitCode;
@@ -20,6 +21,8 @@ struct Cli {
 enum Command {
     /// Runs the broker; what happens without a subcommand
     Server(server::Args),
+    /// What can be configured
+    Config(config::Args),
 }
 
 /// Entry point of the binary.
@@ -28,5 +31,6 @@ pub fn main() -> ExitCode {
     match cli.command {
         None => server::main(cli.server),
         Some(Command::Server(args)) => server::main(args),
+        Some(Command::Config(args)) => config::main(&args),
     }
 }

@@ -53,7 +53,7 @@ pub(super) const KEYS: &[Key] = &[
     int("log.flush.offset.checkpoint.interval.ms").default("60000").min(0).high()
         .implemented("Milliseconds between writes of the recovery points."),
     long("log.flush.scheduler.interval.ms").default("9223372036854775807").high()
-        .implemented("Milliseconds between looks for partitions that are due to be forced to disk."),
+        .implemented("What log.flush.interval.ms is when it is unset."),
     int("log.flush.start.offset.checkpoint.interval.ms").default("60000").min(0).high()
         .implemented("Milliseconds between writes of the log start offsets."),
     int("log.index.interval.bytes").default("4096").min(0).cluster_wide()

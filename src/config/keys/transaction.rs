@@ -13,7 +13,7 @@ pub(super) const KEYS: &[Key] = &[
     int("transaction.max.timeout.ms").default("900000").min(1).high()
         .not_yet("Longest timeout a producer may ask for its transactions."),
     boolean("transaction.partition.verification.enable").default("true").low().cluster_wide()
-        .not_yet("Whether the partition leader asks the coordinator if a transaction is open before it appends its \
+        .implemented("Whether the partition leader asks the coordinator if a transaction is open before it appends its \
             records."),
     int("transaction.remove.expired.transaction.cleanup.interval.ms").default("3600000").min(1).low()
         .not_yet("Milliseconds between looks for transactional ids to forget."),

@@ -161,3 +161,23 @@ fn unknown_keys_warn() {
     let (_, warnings) = load("no.such.key=1").unwrap();
     assert_eq!(warnings, [Warning::Unknown { key: "no.such.key".into() }]);
 }
+
+/// The file that comes with the broker says the defaults and nothing else.
+#[test]
+fn the_shipped_file_is_the_default() {
+    let file = include_str!("../../../configs/server.properties");
+    let (mut config, warnings) = load(file).unwrap();
+    let given = std::mem::take(&mut config.properties);
+    assert_eq!(config, BrokerConfig::default());
+    assert_eq!(warnings, []);
+    for (name, text) in given {
+        assert_eq!(Some(text.as_str()), default_text(&name, true), "{name}");
+    }
+    // Suggestions are keys too, and could be switched on.
+    for line in file.lines() {
+        let suggestion = line.strip_prefix('#').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
+        if let Some((name, text)) = suggestion.and_then(|line| line.split_once('=')) {
+            keys::broker(name).unwrap_or_else(|| panic!("{name}")).parse(text).unwrap();
+        }
+    }
+}
