@@ -24,8 +24,9 @@ use tokio::sync::oneshot;
 use crate::api::Services;
 use crate::api::fetch_session::FetchSessions;
 use crate::clock::Clock;
-use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Session, Snapshot};
-use crate::config::BrokerConfig;
+use crate::cluster::{Cluster, Configs, DynamicConfigs, Overrides, Registrar, RegistrationError, Session, Snapshot};
+use crate::config::dynamic::Layers;
+use crate::config::{BrokerConfig, TopicConfig};
 use crate::controller::admin::Admin;
 use crate::controller::driver;
 use crate::controller::receiver::ControlReceiver;
@@ -149,7 +150,7 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
     }
     tracing::info!(broker_id = broker_id.0, cluster_id, "identity");
 
-    let stored = Arc::new(stored::read(&*metastore, &config.topic_defaults).await?);
+    let stored = Arc::new(stored::read(&*metastore, &config, broker_id).await?);
     let configs = Arc::new(DynamicConfigs::default());
     configs.update(|configs| *configs = stored.configs.clone());
     {
@@ -166,7 +167,7 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
         cluster: cluster.clone(),
         replica_lag_time_max_ms: config.replica_lag_time_max_ms,
     };
-    let partitions = Arc::new(PartitionTable::new(around, logs.clone(), topic_configs(&config, &configs)));
+    let partitions = Arc::new(PartitionTable::new(around, logs.clone(), topic_configs(&config, &configs, broker_id)));
 
     drop(metastore);
 
@@ -261,13 +262,24 @@ impl Running {
     }
 }
 
-/// A topic's configuration by name, from the overrides last read.
-fn topic_configs(config: &Arc<BrokerConfig>, configs: &Arc<DynamicConfigs>) -> TopicConfigs {
+/// A topic's configuration by name, from the overrides last read: its own over the broker's over the file's.
+fn topic_configs(config: &Arc<BrokerConfig>, configs: &Arc<DynamicConfigs>, broker_id: BrokerId) -> TopicConfigs {
     let (config, configs) = (config.clone(), configs.clone());
-    Box::new(move |topic| match configs.load().topics.get(topic) {
-        Some(overrides) => Arc::new(stored::resolve(&config.topic_defaults, topic, overrides)),
-        None => Arc::new(config.topic_defaults.clone()),
+    Box::new(move |topic| {
+        let configs = configs.load();
+        let defaults = topic_defaults(&config, &configs, broker_id);
+        Arc::new(match configs.topics.get(topic) {
+            Some(overrides) => stored::resolve(&defaults, topic, overrides),
+            None => defaults,
+        })
     })
+}
+
+/// What a topic is that sets nothing, with the broker's dynamic configuration.
+fn topic_defaults(config: &BrokerConfig, configs: &Configs, broker_id: BrokerId) -> TopicConfig {
+    let none = Overrides::default();
+    let own = configs.brokers.get(&broker_id).unwrap_or(&none);
+    Layers { fixed: config, default: &configs.broker_default, own }.topic_defaults()
 }
 
 /// Runs `job` on the blocking pool.

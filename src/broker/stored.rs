@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::StartError;
 use crate::cluster::{Configs, Overrides};
-use crate::config::TopicConfig;
+use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::schema::{ConfigEntity, EntityConfig, TopicAssignment, paths};
 use crate::metastore::{Error, Metastore};
 use crate::types::{BrokerId, TopicId};
@@ -23,8 +23,8 @@ pub struct Stored {
     pub topics: HashMap<String, (TopicId, Arc<TopicConfig>)>,
 }
 
-/// Reads everything.
-pub async fn read(store: &dyn Metastore, defaults: &TopicConfig) -> Result<Stored, StartError> {
+/// Reads everything; topics get the broker's dynamic defaults.
+pub async fn read(store: &dyn Metastore, config: &BrokerConfig, broker_id: BrokerId) -> Result<Stored, StartError> {
     let mut stored = Stored::default();
     let with_overrides = children(store, "/config/topics").await?;
     stored.configs.topics = stream::iter(with_overrides)
@@ -41,7 +41,8 @@ pub async fn read(store: &dyn Metastore, defaults: &TopicConfig) -> Result<Store
             stored.configs.brokers.insert(id, overrides(store, &ConfigEntity::Broker(Some(id))).await?);
         }
     }
-    let configs = &stored.configs.topics;
+    let defaults = super::topic_defaults(config, &stored.configs, broker_id);
+    let (configs, defaults) = (&stored.configs.topics, &defaults);
     stored.topics = stream::iter(children(store, paths::TOPICS).await?)
         .map(|topic| async move {
             let id = topic_id(store, &topic).await?;

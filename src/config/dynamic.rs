@@ -212,6 +212,9 @@ impl<'a> Layers<'a> {
 
     /// The topic defaults in use.
     pub fn topic_defaults(&self) -> TopicConfig {
+        if self.default.is_empty() && self.own.is_empty() {
+            return self.fixed.topic_defaults.clone();
+        }
         self.resolve().map_or_else(|_| self.fixed.topic_defaults.clone(), |config| config.topic_defaults)
     }
 

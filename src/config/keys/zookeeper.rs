@@ -12,10 +12,10 @@ pub(super) const KEYS: &[Key] = &[
             "Java class for the connection to ZooKeeper.",
         ),
     string("zookeeper.connect").high()
-        .not_yet("ZooKeeper servers as host:port,host:port, with an optional path behind the last. Unset, the broker \
+        .implemented("ZooKeeper servers as host:port,host:port, with an optional path behind the last. Unset, the broker \
             keeps its metadata in itself, as a single node."),
     int("zookeeper.connection.timeout.ms").high()
-        .not_yet("Milliseconds the first connection to ZooKeeper may take; unset, the session timeout."),
+        .implemented("Milliseconds the first connection to ZooKeeper may take; unset, the session timeout."),
     int("zookeeper.max.in.flight.requests").default("10").min(1).high()
         .not_yet("Requests sent to ZooKeeper before the first is answered."),
     boolean("zookeeper.metadata.migration.enable").default("false").high()
