@@ -1,6 +1,7 @@
 //! A small blocking client for the subcommands: one connection per broker, one request at a time.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{ApiVersionsRequest, BrokerId, MetadataRequest, MetadataResponse, RequestHeader};
-use kafka_protocol::protocol::{Encodable, HeaderVersion, Message, Request, StrBytes};
+use kafka_protocol::protocol::{Encodable, HeaderVersion, Request, StrBytes};
 
 use crate::wire::guard;
 
@@ -49,7 +50,9 @@ impl Connection {
     }
 
     fn send<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
-        let Some(&(lowest, highest)) = self.versions.get(&R::KEY) else { bail!("the broker does not serve API {}", R::KEY) };
+        let Some(&(lowest, highest)) = self.versions.get(&R::KEY) else {
+            bail!("the broker does not serve API {}", R::KEY)
+        };
         let version = highest.min(R::VERSIONS.max);
         if version < lowest.max(R::VERSIONS.min) {
             bail!("the broker serves API {} from version {lowest} to {highest} only", R::KEY);
@@ -85,9 +88,7 @@ impl Connection {
         let mut body = Bytes::from(answer);
         let header = kafka_protocol::messages::ResponseHeader::default();
         let mut expected = BytesMut::new();
-        header
-            .with_correlation_id(self.correlation_id)
-            .encode(&mut expected, R::Response::header_version(version))?;
+        header.with_correlation_id(self.correlation_id).encode(&mut expected, R::Response::header_version(version))?;
         if body.len() < expected.len() || body.split_to(expected.len()) != expected.freeze() {
             bail!("the broker answered another request than the last");
         }
@@ -128,13 +129,14 @@ impl Client {
     pub fn send_to_controller<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
         let metadata = self.send(&MetadataRequest::default().with_topics(Some(Vec::new())))?;
         let id = metadata.controller_id;
-        if !self.brokers.contains_key(&id) {
-            let broker = metadata.brokers.iter().find(|broker| broker.node_id == id);
-            let broker = broker.ok_or_else(|| anyhow!("the cluster has no active controller"))?;
-            let connection = Connection::open(&format!("{}:{}", broker.host, broker.port))?;
-            self.brokers.insert(id, connection);
-        }
-        let connection = self.brokers.get_mut(&id).ok_or_else(|| anyhow!("the cluster has no active controller"))?;
+        let connection = match self.brokers.entry(id) {
+            Entry::Occupied(connected) => connected.into_mut(),
+            Entry::Vacant(unconnected) => {
+                let broker = metadata.brokers.iter().find(|broker| broker.node_id == id);
+                let broker = broker.ok_or_else(|| anyhow!("the cluster has no active controller"))?;
+                unconnected.insert(Connection::open(&format!("{}:{}", broker.host, broker.port))?)
+            }
+        };
         connection.send(request)
     }
 }

@@ -1,7 +1,9 @@
 //! Subcommands. Without one, the broker is started.
 
+mod client;
 mod config;
 mod server;
+mod topics;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,7 @@ enum Command {
     Server(server::Args),
     /// What can be configured
     Config(config::Args),
+    Topics(topics::Args),
 }
 
 /// Entry point of the binary.
@@ -32,5 +35,6 @@ pub fn main() -> ExitCode {
         None => server::main(cli.server),
         Some(Command::Server(args)) => server::main(args),
         Some(Command::Config(args)) => config::main(&args),
+        Some(Command::Topics(args)) => topics::main(args),
     }
 }

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
 use kafka_protocol::messages::create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic};
-use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig};
+use kafka_protocol::messages::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
@@ -128,7 +130,9 @@ fn create(args: &Args, client: &mut Client) -> anyhow::Result<()> {
     let config = |pair: &String| -> anyhow::Result<CreatableTopicConfig> {
         let (key, value) = pair.split_once('=').with_context(|| format!("--config {pair} should be name=value"))?;
         let value = StrBytes::from_string(value.trim().to_owned());
-        Ok(CreatableTopicConfig::default().with_name(StrBytes::from_string(key.trim().to_owned())).with_value(Some(value)))
+        Ok(CreatableTopicConfig::default()
+            .with_name(StrBytes::from_string(key.trim().to_owned()))
+            .with_value(Some(value)))
     };
     let assignments = args.replica_assignment.as_deref().map(parse_assignment).transpose()?.unwrap_or_default();
     let placed = !assignments.is_empty();
@@ -144,7 +148,7 @@ fn create(args: &Args, client: &mut Client) -> anyhow::Result<()> {
     let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(TIMEOUT_MS);
     let answer = client.send_to_controller(&request)?;
     for topic in &answer.topics {
-        if args.if_not_exists && topic.error_code == ErrorCode::TOPIC_ALREADY_EXISTS.code() {
+        if args.if_not_exists && topic.error_code == ErrorCode::TopicAlreadyExists.code() {
             return Ok(());
         }
         refuse(topic.error_code, topic.error_message.as_ref())?;
@@ -174,9 +178,8 @@ fn alter(args: &Args, client: &mut Client) -> anyhow::Result<()> {
         let name = topic.name.clone().unwrap_or_default();
         CreatePartitionsTopic::default().with_name(name).with_count(count).with_assignments(added)
     };
-    let request = CreatePartitionsRequest::default()
-        .with_topics(topics.iter().map(grown).collect())
-        .with_timeout_ms(TIMEOUT_MS);
+    let request =
+        CreatePartitionsRequest::default().with_topics(topics.iter().map(grown).collect()).with_timeout_ms(TIMEOUT_MS);
     let answer = client.send_to_controller(&request)?;
     answer.results.iter().try_for_each(|topic| refuse(topic.error_code, topic.error_message.as_ref()))
 }
@@ -212,7 +215,8 @@ fn describe(args: &Args, client: &mut Client) -> anyhow::Result<()> {
             .collect();
         let mut partitions: Vec<&MetadataResponsePartition> = topic.partitions.iter().collect();
         partitions.sort_by_key(|partition| partition.partition_index);
-        if !partitions_alone && !(args.topics_with_overrides && overrides.is_empty()) {
+        let unwanted = args.topics_with_overrides && overrides.is_empty();
+        if !partitions_alone && !unwanted {
             println!(
                 "Topic: {name}\tTopicId: {}\tPartitionCount: {}\tReplicationFactor: {}\tConfigs: {}",
                 TopicId(topic.topic_id),
