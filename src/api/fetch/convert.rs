@@ -32,8 +32,9 @@ struct Stored {
 pub async fn down(services: &Services, version: i16, answers: &mut [Answer]) {
     let mut stored = Vec::new();
     for (at, (_, answer)) in answers.iter_mut().enumerate() {
-        if let Records::Stored { slice, from } = std::mem::take(&mut answer.records) {
-            stored.push(Stored { at, slice, from });
+        if let Records::Stored { slice, from } = &answer.records {
+            stored.push(Stored { at, slice: slice.clone(), from: *from });
+            answer.records = Records::None;
         }
     }
     if stored.is_empty() {

@@ -100,3 +100,65 @@ pub fn only(records: &[u8], version: i16) -> Result<FirstBatch, ErrorCode> {
 fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry of `size` bytes in all that says it is of `magic`.
+    fn entry(magic: u8, size: usize, attributes: u8) -> Vec<u8> {
+        let mut bytes = vec![0; size.max(UP_TO_MAGIC)];
+        bytes[8..12].copy_from_slice(&(size as i32 - LOG_OVERHEAD as i32).to_be_bytes());
+        bytes[UP_TO_MAGIC - 1] = magic;
+        if size > 22 {
+            bytes[if magic == 2 { 22 } else { 17 }] = attributes;
+        }
+        bytes
+    }
+
+    #[test]
+    fn one_whole_batch_of_magic_2_is_what_v3_takes() {
+        let batch = entry(2, 70, 0);
+        assert_eq!(only(&batch, 3).map(|batch| batch.size), Ok(70));
+        // A tail too short to be an entry, or cut off inside one, is left to the log, which drops it.
+        for tail in [&[1, 2, 3][..], &[0; 11], &entry(2, 70, 0)[..60]] {
+            assert!(only(&[&batch[..], tail].concat(), 3).is_ok(), "{} bytes", tail.len());
+        }
+        for (records, code) in [
+            (vec![], ErrorCode::InvalidRecord),
+            (vec![0; 11], ErrorCode::InvalidRecord),
+            (entry(2, 70, 0)[..69].to_vec(), ErrorCode::InvalidRecord),
+            (entry(1, 70, 0), ErrorCode::InvalidRecord),
+            ([&batch[..], &batch].concat(), ErrorCode::InvalidRecord),
+            ([&batch[..], &[0; 14]].concat(), ErrorCode::CorruptMessage),
+            (entry(3, 70, 0), ErrorCode::CorruptMessage),
+            (entry(0xff, 70, 0), ErrorCode::CorruptMessage),
+            (entry(2, LOG_OVERHEAD + 13, 0), ErrorCode::CorruptMessage),
+            (entry(2, LOG_OVERHEAD + 20, 0), ErrorCode::UnknownServerError),
+        ] {
+            assert_eq!(only(&records, 3), Err(code), "{records:?}");
+        }
+    }
+
+    #[test]
+    fn zstd_needs_v7_and_an_unknown_codec_is_met_below_it() {
+        let (zstd, unknown) = (entry(2, 70, 4), entry(2, 70, 5));
+        assert_eq!(only(&zstd, 6), Err(ErrorCode::UnsupportedCompressionType));
+        assert!(only(&zstd, 7).is_ok());
+        let met: Vec<i16> = (0..=11).filter(|version| has_no_codec(&unknown, *version)).collect();
+        assert_eq!(met, [3, 4, 5, 6]);
+        assert!(!has_no_codec(&zstd, 3));
+    }
+
+    #[test]
+    fn the_first_batch_says_whether_it_is_transactional() {
+        let flags = |attributes| match first(&entry(2, 70, attributes)) {
+            Lead::Batch(batch) => Some((batch.is_transactional, batch.has_producer)),
+            _ => None,
+        };
+        assert_eq!((flags(0), flags(16)), (Some((false, true)), Some((true, true))));
+        let mut nobody = entry(2, 70, 16);
+        nobody[43..51].fill(0xff);
+        assert!(matches!(first(&nobody), Lead::Batch(FirstBatch { has_producer: false, .. })));
+    }
+}
