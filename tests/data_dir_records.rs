@@ -4,32 +4,16 @@
 // The lint spares test functions, not what they call.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-use std::io::Read;
+#[path = "support/archive.rs"]
+mod archive;
 
-use flate2::read::GzDecoder;
+use std::collections::BTreeMap;
+
 use klamm::wire::batch::{Batches, ControlRecord, Marker, Records};
 use klamm::wire::compression::{Codec, DECOMPRESSED_MAX, Scratch, decompress};
 use klamm::wire::legacy::InnerMessages;
 
 const ARCHIVE: &[u8] = include_bytes!("fixtures/data-dir-3.9.1.tar.gz");
-
-/// Files of the archive by their path below its root.
-fn files() -> BTreeMap<String, Vec<u8>> {
-    let mut tar = Vec::new();
-    GzDecoder::new(ARCHIVE).read_to_end(&mut tar).unwrap();
-    let mut files = BTreeMap::new();
-    let mut rest = &tar[..];
-    while let Some((head, after)) = rest.split_first_chunk::<512>() {
-        let text =
-            |from: usize, to: usize| String::from_utf8_lossy(&head[from..to]).trim_matches(['\0', ' ']).to_owned();
-        let Ok(size) = usize::from_str_radix(&text(124, 136), 8) else { break };
-        let path = text(0, 100);
-        files.insert(path.split_once('/').map_or(path.clone(), |(_, below)| below.to_owned()), after[..size].to_vec());
-        rest = &after[size.next_multiple_of(512)..];
-    }
-    files
-}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Row {
@@ -144,7 +128,7 @@ fn check(
 
 #[test]
 fn old_formats() {
-    let files = files();
+    let files = archive::files(ARCHIVE);
     for (partition, magic, codec) in [
         ("old0-0", 0, Codec::None),
         ("old1-0", 1, Codec::None),
@@ -159,7 +143,7 @@ fn old_formats() {
 
 #[test]
 fn codecs() {
-    let files = files();
+    let files = archive::files(ARCHIVE);
     for (name, codec, producer) in [
         ("gzip-0", Codec::Gzip, 1001),
         ("snappy-0", Codec::Snappy, 1002),
@@ -177,7 +161,7 @@ fn codecs() {
 
 #[test]
 fn headers_and_nulls() {
-    let rows = read(&files(), "hdr2-0");
+    let rows = read(&archive::files(ARCHIVE), "hdr2-0");
     let s = |text: &str| Some(text.to_owned());
     let header = |key: &str, value: Option<&str>| (key.to_owned(), value.map(str::to_owned));
     let row = |row: &Row| (row.timestamp, row.key.clone(), row.value.clone(), row.headers.clone());
@@ -199,7 +183,7 @@ fn headers_and_nulls() {
 
 #[test]
 fn a_compacted_log() {
-    let rows = read(&files(), "comp-0");
+    let rows = read(&archive::files(ARCHIVE), "comp-0");
     let offsets: Vec<i64> = rows.iter().map(|row| row.offset).collect();
     assert_eq!(offsets[..6], [34, 35, 36, 39, 40, 41]);
     assert_eq!(offsets[6..], (42..72).collect::<Vec<_>>());
@@ -212,7 +196,7 @@ fn a_compacted_log() {
 
 #[test]
 fn a_transactional_log() {
-    let rows = read(&files(), "txn-0");
+    let rows = read(&archive::files(ARCHIVE), "txn-0");
     let markers: Vec<(i64, i64, bool)> =
         rows.iter().filter_map(|row| Some((row.offset, row.producer_id, row.marker?.commit))).collect();
     assert_eq!(markers, [(9, 1005, true), (10, 1006, false), (13, 1006, true), (16, 1005, false)]);

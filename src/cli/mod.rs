@@ -2,6 +2,7 @@
 
 mod client;
 mod config;
+mod dump_log;
 mod server;
 mod topics;
 
@@ -26,6 +27,7 @@ enum Command {
     /// What can be configured
     Config(config::Args),
     Topics(topics::Args),
+    DumpLog(dump_log::Args),
 }
 
 /// Entry point of the binary.
@@ -36,5 +38,6 @@ pub fn main() -> ExitCode {
         Some(Command::Server(args)) => server::main(args),
         Some(Command::Config(args)) => config::main(&args),
         Some(Command::Topics(args)) => topics::main(args),
+        Some(Command::DumpLog(args)) => dump_log::main(args),
     }
 }

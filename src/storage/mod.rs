@@ -25,7 +25,7 @@ pub mod file_cache;
 pub mod entry;
 mod records;
 
-mod index_file;
+pub mod index_file;
 pub mod offset_index;
 pub mod time_index;
 pub mod txn_index;

@@ -53,14 +53,20 @@ impl OffsetIndex {
         if self.in_memory() {
             return Ok(());
         }
-        match self.last()? {
-            Some(last) if last.relative < 0 || (last.relative == 0 && self.count()? > 1) => {
-                Err(self.insane(format!("a last offset {} not above its base", last.relative)))
-            }
-            Some(last) if last.position < 0 || last.position as u64 >= log_len.max(1) => {
-                Err(self.insane(format!("a last position {} beyond the {log_len} bytes of its log", last.position)))
-            }
-            _ => Ok(()),
+        match self.last()?.and_then(|last| last.insanity(self.count().ok()?, log_len)) {
+            Some(what) => Err(self.insane(what)),
+            None => Ok(()),
         }
+    }
+}
+
+impl OffsetEntry {
+    /// What is impossible about an index of `count` entries that ends in this one, beside a log of `log_len` bytes.
+    pub fn insanity(&self, count: u64, log_len: u64) -> Option<String> {
+        if self.relative < 0 || (self.relative == 0 && count > 1) {
+            return Some(format!("a last offset {} not above its base", self.relative));
+        }
+        let beyond = self.position < 0 || self.position as u64 >= log_len.max(1);
+        beyond.then(|| format!("a last position {} beyond the {log_len} bytes of its log", self.position))
     }
 }

@@ -47,6 +47,13 @@ pub fn encode(states: &ProducerStates) -> Vec<u8> {
 
 /// The producers; `InvalidData` for anything no broker wrote.
 pub fn decode(bytes: &[u8]) -> io::Result<ProducerStates> {
+    let mut states = ProducerStates::default();
+    decode_entries(bytes)?.into_iter().for_each(|(id, state)| states.restore(id, state));
+    Ok(states)
+}
+
+/// Producer ids and states in the order of the file; `InvalidData` for anything no broker wrote.
+pub fn decode_entries(bytes: &[u8]) -> io::Result<Vec<(i64, ProducerState)>> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("producer snapshot has {what}"));
     if bytes.len() < HEAD {
         return Err(bad("fewer bytes than its head"));
@@ -62,7 +69,7 @@ pub fn decode(bytes: &[u8]) -> io::Result<ProducerStates> {
     {
         return Err(bad("a wrong count"));
     }
-    let mut states = ProducerStates::default();
+    let mut entries = Vec::with_capacity((bytes.len() - HEAD) / ENTRY);
     for entry in bytes[HEAD..].chunks_exact(ENTRY) {
         let mut state = ProducerState::new();
         state.epoch = i16_at(entry, 8);
@@ -77,9 +84,9 @@ pub fn decode(bytes: &[u8]) -> io::Result<ProducerStates> {
                 timestamp_ms: state.last_timestamp_ms,
             });
         }
-        states.restore(i64_at(entry, 0), state);
+        entries.push((i64_at(entry, 0), state));
     }
-    Ok(states)
+    Ok(entries)
 }
 
 /// Writes the snapshot at `offset` into `dir`, with an fsync of the file if `sync`.

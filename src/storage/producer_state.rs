@@ -26,7 +26,7 @@ pub struct ProducerBatch {
 }
 
 impl ProducerBatch {
-    fn first_sequence(&self) -> i32 {
+    pub fn first_sequence(&self) -> i32 {
         let first = i64::from(self.last_sequence) - i64::from(self.offset_delta);
         if first < 0 && self.last_sequence >= 0 { (first + (1 << 31)) as i32 } else { first as i32 }
     }

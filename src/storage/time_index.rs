@@ -54,14 +54,19 @@ impl TimeIndex {
         if self.in_memory() {
             return Ok(());
         }
-        match self.last()? {
-            Some(last) if last.relative < 0 => {
-                Err(self.insane(format!("a last offset {} below its base", last.relative)))
-            }
-            Some(last) if last.timestamp_ms <= 0 && self.count()? > 1 => {
-                Err(self.insane(format!("a last timestamp {}", last.timestamp_ms)))
-            }
-            _ => Ok(()),
+        match self.last()?.and_then(|last| last.insanity(self.count().ok()?)) {
+            Some(what) => Err(self.insane(what)),
+            None => Ok(()),
         }
+    }
+}
+
+impl TimeEntry {
+    /// What is impossible about an index of `count` entries that ends in this one.
+    pub fn insanity(&self, count: u64) -> Option<String> {
+        if self.relative < 0 {
+            return Some(format!("a last offset {} below its base", self.relative));
+        }
+        (self.timestamp_ms <= 0 && count > 1).then(|| format!("a last timestamp {}", self.timestamp_ms))
     }
 }

@@ -51,6 +51,18 @@ impl AbortedTxn {
     }
 }
 
+/// The entries of a whole file whose segment begins at `base`; `None` when no broker wrote it.
+pub fn decode(bytes: &[u8], base: Offset) -> Option<Vec<AbortedTxn>> {
+    let (entries, []) = bytes.as_chunks::<LEN>() else { return None };
+    let mut last = base.0 - 1;
+    let entry = |bytes: &[u8; LEN]| {
+        let entry = AbortedTxn::decode(bytes).filter(|entry| entry.last_offset.0 > last)?;
+        last = entry.last_offset.0;
+        Some(entry)
+    };
+    entries.iter().map(entry).collect()
+}
+
 /// Aborted transactions in the order of their markers.
 #[derive(Debug)]
 pub struct TxnIndex {
@@ -84,19 +96,12 @@ impl TxnIndex {
         let len = file.len()?;
         let insane =
             || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", self.file.path().display()));
-        if len % LEN as u64 != 0 || len > i32::MAX as u64 {
+        if len > i32::MAX as u64 {
             return Err(insane());
         }
         let mut bytes = vec![0; len as usize];
         file.read_exact_at(&mut bytes, 0)?;
-        let mut last = self.base.0 - 1;
-        let mut list = Vec::with_capacity(bytes.len() / LEN);
-        for bytes in bytes.chunks_exact(LEN) {
-            let entry = AbortedTxn::decode(bytes).filter(|entry| entry.last_offset.0 > last).ok_or_else(insane)?;
-            last = entry.last_offset.0;
-            list.push(entry);
-        }
-        let list = Arc::new(list);
+        let list = Arc::new(decode(&bytes, self.base).ok_or_else(insane)?);
         *entries = Some(list.clone());
         Ok(list)
     }

@@ -29,6 +29,8 @@ pub enum MessageError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     pub offset: Offset,
+    /// As stored: see [`RawBatch::crc_matches`].
+    pub crc: u32,
     pub magic: i8,
     pub attributes: u8,
     /// ms; -1 in magic 0.
@@ -56,6 +58,7 @@ impl<'a> Message<'a> {
         let value = take_field(&mut rest).ok_or(short(magic))??;
         Ok(Message {
             offset: Offset(i64::from_be_bytes(*offset)),
+            crc: bytes.get(LOG_OVERHEAD..).and_then(<[u8]>::first_chunk).map_or(0, |crc| u32::from_be_bytes(*crc)),
             magic,
             attributes: *attributes,
             timestamp,
