@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use futures_util::future::join_all;
 
 use super::StartError;
 use crate::cluster::ensure_path;
@@ -17,13 +18,10 @@ const ROUNDS: usize = 10;
 
 /// The nodes that every broker makes at every start.
 pub async fn make_startup_nodes(store: &dyn Metastore) -> Result<(), StartError> {
-    for path in paths::STARTUP {
-        if path == paths::PRODUCER_ID_BLOCK && !store.keeps_null() {
-            continue;
-        }
-        ensure_path(store, path).await.map_err(StartError::metastore("the first nodes were made"))?;
-    }
-    Ok(())
+    let wanted = paths::STARTUP.into_iter().filter(|path| *path != paths::PRODUCER_ID_BLOCK || store.keeps_null());
+    // All at once: one journal write (or one round trip) serves many. Parents made twice are no error.
+    let made = join_all(wanted.map(|path| ensure_path(store, path))).await;
+    made.into_iter().collect::<Result<(), Error>>().map_err(StartError::metastore("the first nodes were made"))
 }
 
 /// `/cluster/id`; the first broker chooses it.
