@@ -10,11 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use kafka_protocol::messages::{ApiKey, MetadataRequest, RequestKind, ResponseKind};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::cache;
 use crate::proc::{self, tail, tool};
+use crate::raw::Connection;
 
 /// Which broker a lane is run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,7 +158,8 @@ impl Broker {
             if let Some(status) = self.exited()? {
                 bail!("the broker ended with {status} while starting: {}", self.log_tail(12));
             }
-            if TcpStream::connect((self.host.as_str(), self.port)).is_ok() {
+            // A real Kafka listens before it is registered: serving means naming itself.
+            if self.names_itself() {
                 return Ok(());
             }
             if Instant::now() > until {
@@ -164,6 +167,12 @@ impl Broker {
             }
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    fn names_itself(&self) -> bool {
+        let request = RequestKind::Metadata(MetadataRequest::default().with_topics(Some(Vec::new())));
+        let response = Connection::open(&self.address()).and_then(|mut c| c.ask(ApiKey::Metadata, 1, &request));
+        matches!(response, Ok(ResponseKind::Metadata(metadata)) if !metadata.brokers.is_empty())
     }
 
     /// How the process ended, if it has.
