@@ -24,7 +24,7 @@ struct Entry {
     api: String,
     /// `FIRST-LAST`, or one version.
     versions: String,
-    /// Path without what stands in its brackets, or a whole path; a trailing `*` stands for any rest.
+    /// Paths without what stands in their brackets, or whole ones; a trailing `*` stands for any rest, `|` for or.
     field: String,
     /// Only in steps whose name contains this.
     #[serde(default)]
@@ -39,9 +39,11 @@ impl Entry {
     fn covers(&self, found: &Difference) -> bool {
         let (first, last) = self.versions.split_once('-').unwrap_or((&self.versions, &self.versions));
         let range = first.parse().unwrap_or(i16::MAX)..=last.parse().unwrap_or(i16::MIN);
-        let field_matches = |path: &str| match self.field.strip_suffix('*') {
-            Some(start) => path.starts_with(start),
-            None => path == self.field,
+        let field_matches = |path: &str| {
+            self.field.split('|').map(str::trim).any(|field| match field.strip_suffix('*') {
+                Some(start) => path.starts_with(start),
+                None => path == field,
+            })
         };
         (self.api == "*" || self.api == found.api)
             && range.contains(&found.version)

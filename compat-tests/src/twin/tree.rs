@@ -214,7 +214,10 @@ fn walk(path: &str, first: &Tree, second: &Tree, found: &mut Vec<(String, String
                 walk(&format!("{path}{dot}{name}"), x, y, found);
             }
         }
-        (Tree::List(a), Tree::List(b)) if a.len() == b.len() => {
+        (Tree::List(a), Tree::List(b)) => {
+            if a.len() != b.len() {
+                found.push((format!("{path}.length"), first.to_string(), second.to_string()));
+            }
             for (i, (x, y)) in a.iter().zip(b).enumerate() {
                 // Named things are easier to find by name than by position.
                 let name = ["name", "config_name", "topic", "synonym_name"].iter().find_map(|key| x.field(key)?.text());

@@ -19,6 +19,8 @@ use super::script::Script;
 /// In this order: the early ones see brokers without topics.
 pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
     ("cluster", cluster::run),
+    // Sizes depend on who compressed: before there is anything else.
+    ("log-dirs", cluster::log_dirs),
     ("framing", framing::run),
     ("metadata", metadata::run),
     ("topics", topics::run),
@@ -37,7 +39,6 @@ pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
     ("delete-records", records::run),
     ("configs", configs::describe),
     ("alter-configs", configs::alter),
-    ("log-dirs", cluster::log_dirs),
 ];
 
 /// What the conversations speak of; an API served beyond these needs one.
