@@ -152,7 +152,7 @@ fn foreign(line: &str) -> Result<()> {
     let mut lines = basic(dir.path(), free_port()?);
     lines.push(format!("log.dirs={}", broker.log_dir().display()));
     lines.push(line.to_owned());
-    says(&refused(dir.path(), &lines)?, &["broker.id", "7"])
+    says(&refused(dir.path(), &lines)?, &["broker 1", "broker 7"])
 }
 
 fn other_cluster() -> Result<()> {

@@ -175,7 +175,9 @@ fn delete(script: &mut Script) -> Result<()> {
             DeleteTopicsRequest::default().with_timeout_ms(10_000).with_topics(vec![state.clone(), state]),
         )
     })?;
-    script.ask("by id", DELETE, 6, |side| state(side.id(&b), None))
+    let other = script.topic("by-id");
+    script.make_topic(&other, 1)?;
+    script.ask("by id", DELETE, 6, |side| state(side.id(&other), None))
 }
 
 pub fn partitions(script: &mut Script) -> Result<()> {
