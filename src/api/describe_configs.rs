@@ -15,7 +15,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::config_resource::{BROKER, BROKER_LOGGER, CLIENT_METRICS, Refusal, TOPIC, current, layers};
 use super::context::RequestContext;
 use super::serve::Close;
-use crate::config::dynamic::{Entry, Source};
+use crate::config::dynamic::Entry;
 use crate::controller::topic_names;
 use crate::metastore::schema::ConfigEntity;
 use crate::types::BrokerId;
@@ -33,7 +33,7 @@ pub async fn handle(
         results.push(match describe(ctx, resource).await {
             Ok(entries) => {
                 let entries = entries.into_iter().filter(|entry| is_asked(resource, &entry.name));
-                let configs = entries.map(|entry| encode(ctx.version(), &request, entry)).collect();
+                let configs = entries.map(|entry| encode(&request, entry)).collect();
                 answer.with_error_message(Some(StrBytes::default())).with_configs(configs)
             }
             Err(refusal) => answer.with_error_code(refusal.code.code()).with_error_message(refusal.text()),
@@ -90,12 +90,13 @@ fn is_own(ctx: &RequestContext<'_>, name: &str, or: &str) -> Result<(), Refusal>
     }
 }
 
-fn encode(version: i16, request: &DescribeConfigsRequest, entry: Entry) -> DescribeConfigsResourceResult {
+fn encode(request: &DescribeConfigsRequest, entry: Entry) -> DescribeConfigsResourceResult {
     let result = DescribeConfigsResourceResult::default()
         .with_name(StrBytes::from_string(entry.name))
         .with_value(entry.value.map(StrBytes::from_string))
         .with_read_only(entry.read_only)
-        .with_is_default(version == 0 && entry.source == Source::Default)
+        // Kafka never sets what only v0 has (seen on a live 3.9.1).
+        .with_is_default(false)
         .with_config_source(entry.source as i8)
         .with_is_sensitive(entry.sensitive)
         // 0 is a type nobody knows.

@@ -275,7 +275,7 @@ impl<'a> Layers<'a> {
         let current =
             effective.get(key.name).map(String::as_str).or(key.default).and_then(|t| t.trim().parse::<i64>().ok());
         let (Some(current), Ok(new)) = (current, text.trim().parse::<i64>()) else { return Ok(()) };
-        if new > current * 2 || new < current / 2 {
+        if new < 1 || new > current * 2 || new < current / 2 {
             return Err(AlterError::Threads { key: key.name, new, current });
         }
         Ok(())
@@ -298,7 +298,7 @@ pub enum AlterError {
     Listeners(String),
     #[error("{key} is refused: {why}")]
     Refused { key: String, why: &'static str },
-    #[error("{key}={new}: a pool of {current} threads can be altered to {} up to {} in one step", current / 2, current * 2)]
+    #[error("{key}={new}: a pool of {current} threads can be altered to {} up to {} in one step", (current / 2).max(1), current * 2)]
     Threads { key: &'static str, new: i64, current: i64 },
     #[error(transparent)]
     Value(ConfigError),

@@ -105,7 +105,7 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         None => listeners.clone(),
     };
     check_listeners(values, &listeners, &advertised_listeners)?;
-    let log_dirs = values.some_text("log.dirs").or_else(|| values.some_text("log.dir")).unwrap_or_default();
+    let log_dirs = values.text("log.dirs").or_else(|| values.text("log.dir")).unwrap_or_default();
     let log_dirs: Vec<PathBuf> =
         log_dirs.split(',').map(str::trim).filter(|dir| !dir.is_empty()).map(PathBuf::from).collect();
     let session_timeout = values.number("zookeeper.session.timeout.ms");

@@ -487,7 +487,7 @@ impl Admin {
 }
 
 fn exists(name: &str) -> AdminError {
-    AdminError::new(ErrorCode::TopicAlreadyExists, format!("topic '{name}' exists"))
+    AdminError::new(ErrorCode::TopicAlreadyExists, format!("topic '{name}' already exists"))
 }
 
 /// Live brokers, by id.

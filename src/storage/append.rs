@@ -54,10 +54,17 @@ impl Log {
             Written::Rewritten(bytes) => bytes,
         };
         if bytes.len() as i64 > i64::from(config.segment_bytes) {
-            return Err(self.refuse(
-                ErrorCode::RecordListTooLarge,
-                format!("{} bytes of records are larger than segment.bytes {}", bytes.len(), config.segment_bytes),
-            ));
+            return Err(AppendError::Refused {
+                code: ErrorCode::RecordListTooLarge,
+                message: format!(
+                    "{} bytes of records are larger than segment.bytes {}",
+                    bytes.len(),
+                    config.segment_bytes
+                ),
+                record_errors: Vec::new(),
+                tell_client: false,
+                log_start_offset: Offset::NONE,
+            });
         }
 
         let mut writer = self.writer.lock();

@@ -49,6 +49,10 @@ pub fn first(records: &[u8]) -> Lead {
         return Lead::Corrupt(format!("magic {magic} is unknown"));
     }
     let size = announced + LOG_OVERHEAD;
+    if i32::try_from(size).is_err() {
+        // Kafka's sum wraps around to below 0 there, and the whole request fails (seen on a live 3.9.1).
+        return Lead::Garbled;
+    }
     if records.len() < size {
         return Lead::Nothing;
     }
