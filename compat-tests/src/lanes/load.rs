@@ -125,10 +125,19 @@ pub fn await_count(total: &AtomicU64, count: u64, limit: Duration) -> Result<()>
 pub fn verify(address: &str, topic: &str, partition: i32, ledger: &Ledger) -> Result<usize> {
     let mut connection = Connection::open(address)?;
     let ends = RequestKind::ListOffsets(list_offsets(topic, &[(partition, -1)]));
-    let ResponseKind::ListOffsets(ends) = connection.ask(ApiKey::ListOffsets, 2, &ends)? else {
-        bail!("no ListOffsets response")
+    // A broker that has just started may not lead yet.
+    let until = Instant::now() + Duration::from_secs(20);
+    let end = loop {
+        let ResponseKind::ListOffsets(ends) = connection.ask(ApiKey::ListOffsets, 2, &ends)? else {
+            bail!("no ListOffsets response")
+        };
+        let answer = &ends.topics[0].partitions[0];
+        match answer.error_code {
+            0 => break answer.offset,
+            3 | 5 | 6 if Instant::now() < until => thread::sleep(Duration::from_millis(10)),
+            error => bail!("{topic}-{partition}: error {error} for the end of the log"),
+        }
     };
-    let end = ends.topics[0].partitions[0].offset;
     let mut found: BTreeMap<i64, u64> = BTreeMap::new();
     let mut last = None;
     let mut next = 0;
