@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_ANSWER: u32 = 256 << 20;
 
 /// A connected broker and the versions it serves.
-struct Connection {
+pub struct Connection {
     stream: TcpStream,
     /// Api key to lowest and highest version.
     versions: HashMap<i16, (i16, i16)>,
@@ -27,7 +27,8 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(address: &str) -> anyhow::Result<Connection> {
+    /// `host:port`.
+    pub fn open(address: &str) -> anyhow::Result<Connection> {
         let mut last = anyhow!("{address} has no address");
         for resolved in address.to_socket_addrs().with_context(|| format!("cannot resolve {address}"))? {
             match TcpStream::connect_timeout(&resolved, TIMEOUT) {
@@ -49,7 +50,8 @@ impl Connection {
         Err(last)
     }
 
-    fn send<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
+    /// In the highest version that both sides know.
+    pub fn send<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
         let Some(&(lowest, highest)) = self.versions.get(&R::KEY) else {
             bail!("the broker does not serve API {}", R::KEY)
         };
@@ -74,26 +76,51 @@ impl Connection {
         frame[..4].copy_from_slice(&len.to_be_bytes());
         self.stream.write_all(&frame)?;
 
-        let mut len = [0; 4];
-        self.stream.read_exact(&mut len).context("the broker closed the connection")?;
-        let len = u32::from_be_bytes(len);
-        if len > MAX_ANSWER {
-            bail!("the broker announces an answer of {len} bytes");
-        }
-        let mut answer = Vec::new();
-        (&mut self.stream).take(len.into()).read_to_end(&mut answer)?;
-        if answer.len() < len as usize {
-            bail!("the broker closed the connection within an answer");
-        }
-        let mut body = Bytes::from(answer);
-        let header = kafka_protocol::messages::ResponseHeader::default();
-        let mut expected = BytesMut::new();
-        header.with_correlation_id(self.correlation_id).encode(&mut expected, R::Response::header_version(version))?;
-        if body.len() < expected.len() || body.split_to(expected.len()) != expected.freeze() {
-            bail!("the broker answered another request than the last");
+        let mut body = read_answer(&mut self.stream, self.correlation_id)?;
+        // The one header that is longer ends in tagged fields, which no broker sends.
+        if R::Response::header_version(version) >= 1 && (body.is_empty() || body.split_to(1)[0] != 0) {
+            bail!("the broker's answer begins with tagged fields");
         }
         Ok(guard::decode(body, version)?)
     }
+
+    /// The highest version within these that the broker serves.
+    pub fn version(&self, api_key: i16, lowest: i16, highest: i16) -> anyhow::Result<i16> {
+        let served = self.versions.get(&api_key);
+        let version = served.map(|served| served.1.min(highest)).filter(|version| *version >= lowest);
+        match (served, version) {
+            (Some(served), Some(version)) if version >= served.0 => Ok(version),
+            (None, _) => bail!("the broker does not serve API {api_key}"),
+            (Some(served), _) => {
+                bail!("the broker serves API {api_key} from version {} to {} only", served.0, served.1)
+            }
+        }
+    }
+
+    /// For requests that are written and answers that are read by the caller.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+}
+
+/// Reads one answer and takes its correlation id off, which must be the one given.
+pub fn read_answer(stream: &mut TcpStream, correlation_id: i32) -> anyhow::Result<Bytes> {
+    let mut len = [0; 4];
+    stream.read_exact(&mut len).context("the broker closed the connection")?;
+    let len = u32::from_be_bytes(len);
+    if len > MAX_ANSWER {
+        bail!("the broker announces an answer of {len} bytes");
+    }
+    let mut answer = Vec::new();
+    stream.take(len.into()).read_to_end(&mut answer)?;
+    if answer.len() < len as usize {
+        bail!("the broker closed the connection within an answer");
+    }
+    let mut body = Bytes::from(answer);
+    if body.len() < 4 || body.split_to(4)[..] != correlation_id.to_be_bytes() {
+        bail!("the broker answered another request than the last");
+    }
+    Ok(body)
 }
 
 /// A cluster, entered through any of its brokers.

@@ -2,7 +2,13 @@
 
 mod client;
 mod config;
+mod consume;
 mod dump_log;
+mod layout;
+mod produce;
+mod progress;
+mod properties;
+mod rows;
 mod server;
 mod topics;
 
@@ -27,6 +33,8 @@ enum Command {
     /// What can be configured
     Config(config::Args),
     Topics(topics::Args),
+    Produce(produce::Args),
+    Consume(consume::Args),
     DumpLog(dump_log::Args),
 }
 
@@ -38,6 +46,8 @@ pub fn main() -> ExitCode {
         Some(Command::Server(args)) => server::main(args),
         Some(Command::Config(args)) => config::main(&args),
         Some(Command::Topics(args)) => topics::main(args),
+        Some(Command::Produce(args)) => produce::main(args),
+        Some(Command::Consume(args)) => consume::main(args),
         Some(Command::DumpLog(args)) => dump_log::main(args),
     }
 }

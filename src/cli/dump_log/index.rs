@@ -8,7 +8,8 @@ use anyhow::{Context, bail};
 use indexmap::IndexMap;
 
 use super::base_offset;
-use super::contents::{LogFile, for_each_row};
+use super::contents::LogFile;
+use crate::cli::rows::for_each_row;
 use crate::storage::index_file::IndexEntry;
 use crate::storage::offset_index::OffsetEntry;
 use crate::storage::time_index::TimeEntry;

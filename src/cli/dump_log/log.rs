@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::bail;
 
 use super::base_offset;
-use super::contents::{Kind, LogFile, Row, for_each_row, optional_long};
+use super::contents::{LogFile, optional_long};
 use super::index::Findings;
+use crate::cli::rows::{Kind, Row, for_each_row};
 use crate::storage::entry::Entry;
 use crate::types::Offset;
 use crate::wire::batch::{ControlRecord, RawBatch};

@@ -1,0 +1,226 @@
+//! `klamm consume`: the records of a topic to stdout, with kafka-console-consumer's flags and format (3.9.1).
+//!
+//! Reads all partitions there are at the start by itself, without a group. One thread fetches per leader, the main thread
+//! writes through one buffer. When stdout is closed the program ends quietly.
+
+mod answer;
+mod fetcher;
+mod format;
+mod options;
+mod printer;
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::{BrokerId, ListOffsetsRequest, TopicName};
+use kafka_protocol::protocol::StrBytes;
+
+use super::client::Connection;
+use super::layout::await_layout;
+use super::progress::Progress;
+use super::properties::Properties;
+use crate::clock::SystemClock;
+use crate::wire::error_code::ErrorCode;
+use fetcher::Event;
+use format::Format;
+pub use options::Args;
+use options::{Settings, Start};
+use printer::Printer;
+
+const OUT_BUFFER: usize = 256 * 1024;
+/// How long a topic may be without leaders at the start, and at each loss.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Between the end of a fetcher and the start of the next.
+const BACKOFF: Duration = Duration::from_millis(100);
+
+pub fn main(args: Args) -> ExitCode {
+    match consume(&args) {
+        Ok(messages) => {
+            eprintln!("Processed a total of {messages} messages");
+            ExitCode::SUCCESS
+        }
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn consume(args: &Args) -> anyhow::Result<u64> {
+    let settings = Settings::new(args)?;
+    let format = Format::new(Properties::read(args.formatter_config.as_deref(), &args.property)?)?;
+    let (sender, events) = mpsc::sync_channel(1);
+    let reader = Reader { settings: &settings, bootstrap: &args.bootstrap_server, events: sender };
+    reader.begin()?;
+    reader.hear_interrupts()?;
+    let mut progress = Progress::new(!io::stdout().is_terminal());
+    let mut out = BufWriter::with_capacity(OUT_BUFFER, io::stdout().lock());
+    let mut printer = Printer::new(&settings, &format);
+    let done = reader.print(&events, &mut printer, &mut progress, &mut out);
+    let flushed = out.flush();
+    progress.finish();
+    done?;
+    flushed?;
+    Ok(printer.printed)
+}
+
+struct Reader<'a> {
+    settings: &'a Settings,
+    bootstrap: &'a str,
+    events: SyncSender<Event>,
+}
+
+impl Reader<'_> {
+    /// Starts on all partitions, or on the one that is wanted.
+    fn begin(&self) -> anyhow::Result<()> {
+        let layout = await_layout(self.bootstrap, &self.settings.topic, MAX_WAIT, &SystemClock::default())?;
+        let wanted = |partition: &i32| self.settings.partition.is_none_or(|wanted| wanted == *partition);
+        let positions: Vec<_> =
+            layout.into_keys().filter(wanted).map(|partition| (partition, self.settings.start)).collect();
+        if positions.is_empty() {
+            bail!("topic {} has no partition {}", self.settings.topic, self.settings.partition.unwrap_or_default());
+        }
+        self.fetch_from(positions)
+    }
+
+    /// Starts a fetcher per leader.
+    fn fetch_from(&self, positions: Vec<(i32, Start)>) -> anyhow::Result<()> {
+        let layout = await_layout(self.bootstrap, &self.settings.topic, MAX_WAIT, &SystemClock::default())?;
+        let mut by_leader: BTreeMap<&str, Vec<(i32, Start)>> = BTreeMap::new();
+        for (partition, start) in positions {
+            let leader = layout.get(&partition).and_then(Option::as_deref);
+            let leader = leader.ok_or_else(|| anyhow!("partition {partition} has no leader"))?;
+            by_leader.entry(leader).or_default().push((partition, start));
+        }
+        for (leader, positions) in by_leader {
+            let positions = self.resolve(leader, &positions)?;
+            fetcher::spawn(self.settings.clone(), leader.to_owned(), positions, self.events.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Asks the leader what earliest and latest are.
+    fn resolve(&self, leader: &str, positions: &[(i32, Start)]) -> anyhow::Result<Vec<(i32, i64)>> {
+        let mut found = Vec::with_capacity(positions.len());
+        let mut asked = Vec::new();
+        for (partition, start) in positions {
+            let timestamp = match start {
+                Start::At(offset) => {
+                    found.push((*partition, *offset));
+                    continue;
+                }
+                Start::Latest => -1,
+                Start::Earliest => -2,
+            };
+            let entry = ListOffsetsPartition::default().with_partition_index(*partition);
+            asked.push(entry.with_timestamp(timestamp).with_current_leader_epoch(-1));
+        }
+        if asked.is_empty() {
+            return Ok(found);
+        }
+        let name = TopicName(StrBytes::from_string(self.settings.topic.clone()));
+        let request = ListOffsetsRequest::default()
+            .with_replica_id(BrokerId(-1))
+            .with_isolation_level(self.settings.read_committed.into())
+            .with_topics(vec![ListOffsetsTopic::default().with_name(name).with_partitions(asked)]);
+        let answer = Connection::open(leader)?.send(&request)?;
+        for partition in answer.topics.iter().flat_map(|topic| &topic.partitions) {
+            if partition.error_code != 0 {
+                let code = ErrorCode::from_code(partition.error_code).unwrap_or(ErrorCode::UnknownServerError);
+                bail!("offsets of partition {}: {code}", partition.partition_index);
+            }
+            found.push((partition.partition_index, partition.offset));
+        }
+        Ok(found)
+    }
+
+    /// Ctrl-C ends the program in order, a second one at once.
+    fn hear_interrupts(&self) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let events = self.events.clone();
+        let listener = move || {
+            if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+                let again = thread::spawn(move || {
+                    let _ = runtime.block_on(tokio::signal::ctrl_c());
+                    std::process::exit(130);
+                });
+                let _ = events.send(Event::Interrupted);
+                let _ = again.join();
+            }
+        };
+        thread::Builder::new().name("signals".to_owned()).spawn(listener)?;
+        Ok(())
+    }
+
+    /// Until there is enough, nothing comes, or Ctrl-C.
+    fn print(
+        &self,
+        events: &Receiver<Event>,
+        printer: &mut Printer<'_>,
+        progress: &mut Progress,
+        out: &mut impl Write,
+    ) -> anyhow::Result<()> {
+        let mut told = String::new();
+        while !printer.has_enough() {
+            let event = match events.try_recv() {
+                Ok(event) => event,
+                Err(TryRecvError::Disconnected) => return Ok(()),
+                Err(TryRecvError::Empty) => {
+                    out.flush()?;
+                    match self.next(events) {
+                        Some(event) => event,
+                        None => return Ok(()),
+                    }
+                }
+            };
+            match event {
+                Event::Interrupted => return Ok(()),
+                Event::Failed(error) => return Err(error),
+                Event::Fetched(fetched) => {
+                    told.clear();
+                    printer.print(&fetched, progress, out)?;
+                    progress.tick();
+                }
+                Event::Ended { positions, .. } if positions.is_empty() => {}
+                Event::Ended { positions, why } => {
+                    if why != told {
+                        eprintln!("{}: {why}", self.settings.topic);
+                        told = why;
+                    }
+                    thread::sleep(BACKOFF);
+                    if let Err(error) = self.fetch_from(positions.clone()) {
+                        let events = self.events.clone();
+                        let why = format!("{error:#}");
+                        // Not from here: the channel may be full, and only this thread empties it.
+                        thread::spawn(move || events.send(Event::Ended { positions, why }));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `None` when nothing has come for as long as was said.
+    fn next(&self, events: &Receiver<Event>) -> Option<Event> {
+        let Some(timeout) = self.settings.timeout else { return events.recv().ok() };
+        match events.recv_timeout(timeout) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                eprintln!("no record has come for {} ms", timeout.as_millis());
+                None
+            }
+        }
+    }
+}
