@@ -10,7 +10,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// A task that owns what it needs.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -68,9 +68,11 @@ impl ShutdownTrigger {
     }
 }
 
-/// The tasks of one broker: its control tasks end with it, wherever they wait, and what they hold is dropped.
+/// The tasks of one broker: its control tasks end with it, wherever they wait, and what they hold is dropped. Their
+/// panics, and those of its blocking jobs, are told to the broker.
 pub struct Scope {
     inner: Arc<dyn Spawner>,
+    on_panic: OnPanic,
     ended: Shutdown,
     end: ShutdownTrigger,
     /// Each running task holds a receiver.
@@ -78,9 +80,9 @@ pub struct Scope {
 }
 
 impl Scope {
-    pub fn new(inner: Arc<dyn Spawner>) -> Scope {
+    pub fn new(inner: Arc<dyn Spawner>, on_panic: OnPanic) -> Scope {
         let (end, ended) = Shutdown::new();
-        Scope { inner, ended, end, running: watch::Sender::new(()) }
+        Scope { inner, on_panic, ended, end, running: watch::Sender::new(()) }
     }
 
     /// Ends the control tasks and returns when the last is gone.
@@ -97,6 +99,7 @@ impl Spawner for Scope {
 
     fn control(&self, task: Task) {
         let (ended, running) = (self.ended.clone(), self.running.subscribe());
+        let task = watched(task, self.on_panic.clone());
         self.inner.control(Box::pin(async move {
             tokio::select! {
                 biased;
@@ -108,12 +111,31 @@ impl Spawner for Scope {
     }
 
     fn blocking(&self, job: Job) {
-        self.inner.blocking(job);
+        let on_panic = self.on_panic.clone();
+        self.inner.blocking(Box::new(move || watched_job(job, &on_panic)));
     }
 }
 
-/// Called with a sentence when a task or job that is no connection panicked: what it looked after can no longer be
-/// trusted. The binary halts.
+/// Runs `work`, which belongs to one request, on the blocking pool. Its panic is the caller's, not the broker's: what it
+/// looked after is that request alone. `None` when the pool is gone.
+pub async fn for_request<T: Send + 'static>(
+    spawner: &dyn Spawner,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, outcome) = oneshot::channel();
+    spawner.blocking(Box::new(move || {
+        // Nobody listens any more when the connection went away.
+        let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
+    }));
+    match outcome.await {
+        Ok(Ok(outcome)) => Some(outcome),
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => None,
+    }
+}
+
+/// Called with a sentence when a task or job that is no request's panicked: what it looked after can no longer be
+/// trusted. The broker halts.
 pub type OnPanic = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The text of a caught panic.
@@ -195,6 +217,13 @@ pub async fn watched(task: Task, on_panic: OnPanic) {
     }
 }
 
+/// Runs `job`, with its panic reported.
+fn watched_job(job: Job, on_panic: &OnPanic) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+        on_panic(&format!("a background job panicked: {}", panic_text(panic.as_ref())));
+    }
+}
+
 /// How long an idle blocking thread waits for another job.
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -244,9 +273,7 @@ impl Pool {
         loop {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
-                    (self.on_panic)(&format!("a background job panicked: {}", panic_text(panic.as_ref())));
-                }
+                watched_job(job, &self.on_panic);
                 state = self.state.lock();
                 continue;
             }
@@ -284,6 +311,18 @@ mod tests {
         });
         let threads = Threads::start(control.handle().clone(), 2, blocking, on_panic).expect("threads");
         (control, threads, panics)
+    }
+
+    struct Here;
+
+    impl Spawner for Here {
+        fn data(&self, _: Task) {}
+        fn control(&self, task: Task) {
+            tokio::spawn(task);
+        }
+        fn blocking(&self, job: Job) {
+            job();
+        }
     }
 
     #[test]
@@ -337,17 +376,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_scope_ends_its_control_tasks_and_drops_what_they_hold() {
-        struct Here;
-        impl Spawner for Here {
-            fn data(&self, _: Task) {}
-            fn control(&self, task: Task) {
-                tokio::spawn(task);
-            }
-            fn blocking(&self, job: Job) {
-                job();
-            }
-        }
-        let scope = Scope::new(Arc::new(Here));
+        let scope = Scope::new(Arc::new(Here), Arc::new(|_| {}));
         let held = Arc::new(());
         let in_task = held.clone();
         scope.control(Box::pin(async move {
@@ -358,6 +387,25 @@ mod tests {
         assert_eq!(Arc::strong_count(&held), 2);
         scope.end().await;
         assert_eq!(Arc::strong_count(&held), 1);
+    }
+
+    #[tokio::test]
+    async fn a_scope_tells_of_panics_but_not_of_a_requests() {
+        let (send, panics) = mpsc::channel();
+        let send = Mutex::new(send);
+        let on_panic = move |text: &str| send.lock().send(text.to_owned()).expect("a receiver");
+        let scope = Scope::new(Arc::new(Here), Arc::new(on_panic));
+        scope.blocking(Box::new(|| panic!("a job")));
+        scope.control(Box::pin(async { panic!("a task") }));
+        tokio::task::yield_now().await;
+        let of_request = AssertUnwindSafe(for_request(&scope, || panic!("a request"))).catch_unwind().await;
+        let panic: Box<dyn Any + Send> = of_request.map(|_: Option<()>| ()).expect_err("the caller's");
+        assert_eq!(panic_text(panic.as_ref()), "a request");
+        assert_eq!(for_request(&scope, || 5).await, Some(5));
+        scope.end().await;
+        drop(scope);
+        let told: Vec<String> = panics.iter().collect();
+        assert_eq!(told, ["a background job panicked: a job", "a background task panicked: a task"]);
     }
 
     #[tokio::test]

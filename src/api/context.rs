@@ -14,7 +14,7 @@ use crate::controller::admin::Admin;
 use crate::random::Random;
 use crate::replication::partition::Partition;
 use crate::replication::table::PartitionTable;
-use crate::spawn::Spawner;
+use crate::spawn::{Shutdown, Spawner};
 use crate::storage::log::FileSlice;
 use crate::types::BrokerId;
 use crate::wire::error_code::ErrorCode;
@@ -32,6 +32,8 @@ pub struct Services {
     pub spawner: Arc<dyn Spawner>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    /// Requested: what waits for records is answered with what there is.
+    pub shutdown: Shutdown,
 }
 
 /// Name and version a client gave in ApiVersions v3+.

@@ -10,12 +10,13 @@
 //! - Sessions (v7+) are [`FetchSessions`](super::fetch_session::FetchSessions).
 //! - v0-3 get their records converted down, see `convert`; v0-9 get no zstd from a topic that has it as its codec.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use indexmap::IndexMap;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::context::{Part, Reply, RequestContext, Response};
 use super::fetch_session::{Asked, Key, SessionRequest};
@@ -24,6 +25,7 @@ use super::serve::Close;
 use crate::cluster::Snapshot;
 use crate::replication::partition::{Partition, PartitionFetch, PartitionRead, Reader};
 use crate::replication::waiters::Parked;
+use crate::spawn::Shutdown;
 use crate::types::{BrokerId, IsolationLevel, LeaderEpoch, TopicId};
 use crate::wire::error_code::ErrorCode;
 use crate::wire::fetch::{
@@ -77,7 +79,7 @@ pub async fn handle(ctx: &RequestContext<'_>, frame: BytesMut) -> Result<Reply, 
         targets,
     };
     let min_bytes = request.min_bytes.min(read.max_bytes);
-    let reads = read.until_enough(min_bytes, request.max_wait_ms).await;
+    let reads = read.until_enough(min_bytes, request.max_wait_ms, &services.shutdown).await;
 
     let mut answers: Vec<Answer> = read.targets.into_iter().zip(reads).map(|(t, read)| t.answer(read)).collect();
     answers.append(&mut unknown);
@@ -224,7 +226,8 @@ struct Fetching {
 type Read = Result<PartitionRead, ErrorCode>;
 
 impl Fetching {
-    async fn until_enough(&self, min_bytes: i32, max_wait_ms: i32) -> Vec<Read> {
+    /// Waits until there is enough to answer, `max_wait_ms` have passed, or the broker is asked to stop.
+    async fn until_enough(&self, min_bytes: i32, max_wait_ms: i32, shutdown: &Shutdown) -> Vec<Read> {
         let mut reads = self.once(true);
         if max_wait_ms <= 0 || self.targets.is_empty() || enough(&reads, min_bytes) {
             return reads;
@@ -234,11 +237,22 @@ impl Fetching {
         for partition in self.targets.iter().filter_map(|target| target.partition.as_ref().ok()) {
             partition.park(&parked, self.reader);
         }
+        let mut given_up = pin!(async {
+            tokio::select! {
+                () = sleep_until(deadline) => {}
+                () = shutdown.requested() => {}
+            }
+        });
         loop {
             // What came between the last read and the parking is found here, what comes later wakes us.
             reads = self.once(false);
-            if enough(&reads, min_bytes) || timeout_at(deadline, parked.woken()).await.is_err() {
+            if enough(&reads, min_bytes) {
                 return reads;
+            }
+            tokio::select! {
+                biased;
+                () = &mut given_up => return reads,
+                () = parked.woken() => {}
             }
         }
     }

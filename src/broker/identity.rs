@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use futures_util::future::join_all;
 
-use super::StartError;
+use super::RunError;
 use crate::cluster::ensure_path;
 use crate::config::BrokerConfig;
 use crate::metastore::schema::{ClusterId, paths};
@@ -17,16 +17,16 @@ use crate::types::BrokerId;
 const ROUNDS: usize = 10;
 
 /// The nodes that every broker makes at every start.
-pub async fn make_startup_nodes(store: &dyn Metastore) -> Result<(), StartError> {
+pub async fn make_startup_nodes(store: &dyn Metastore) -> Result<(), RunError> {
     let wanted = paths::STARTUP.into_iter().filter(|path| *path != paths::PRODUCER_ID_BLOCK || store.keeps_null());
     // All at once: one journal write (or one round trip) serves many. Parents made twice are no error.
     let made = join_all(wanted.map(|path| ensure_path(store, path))).await;
-    made.into_iter().collect::<Result<(), Error>>().map_err(StartError::metastore("the first nodes were made"))
+    made.into_iter().collect::<Result<(), Error>>().map_err(RunError::metastore("the first nodes were made"))
 }
 
 /// `/cluster/id`; the first broker chooses it.
-pub async fn cluster_id(store: &dyn Metastore, random: &dyn Random) -> Result<String, StartError> {
-    let failed = StartError::metastore("the cluster id was read");
+pub async fn cluster_id(store: &dyn Metastore, random: &dyn Random) -> Result<String, RunError> {
+    let failed = RunError::metastore("the cluster id was read");
     let chosen = URL_SAFE_NO_PAD.encode(random.uuid().as_bytes());
     for _ in 0..ROUNDS {
         match store.get(paths::CLUSTER_ID).await {
@@ -52,7 +52,7 @@ pub async fn broker_id(
     store: &dyn Metastore,
     config: &BrokerConfig,
     stored: Option<BrokerId>,
-) -> Result<BrokerId, StartError> {
+) -> Result<BrokerId, RunError> {
     if config.broker_id >= 0 {
         return Ok(BrokerId(config.broker_id));
     }
@@ -60,7 +60,7 @@ pub async fn broker_id(
         return Ok(stored);
     }
     if !config.broker_id_generation_enable {
-        return Err(StartError::Refused(
+        return Err(RunError::Refused(
             "broker.id is not set, no log directory has one, and broker.id.generation.enable is false".to_owned(),
         ));
     }
@@ -69,10 +69,10 @@ pub async fn broker_id(
             Ok(stat) => return Ok(BrokerId(config.reserved_broker_max_id.saturating_add(stat.version))),
             // A number may be lost this way; they need not be dense.
             Err(Error::Unknown) => {}
-            Err(error) => return Err(StartError::metastore("a broker id was generated")(error)),
+            Err(error) => return Err(RunError::metastore("a broker id was generated")(error)),
         }
     }
-    Err(StartError::metastore("a broker id was generated")(Error::Unknown))
+    Err(RunError::metastore("a broker id was generated")(Error::Unknown))
 }
 
 #[cfg(test)]

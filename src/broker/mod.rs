@@ -8,9 +8,14 @@
 //!
 //! The order is that of a Kafka 3.9 broker in ZooKeeper mode, ports last included: a broker may be registered, and even
 //! be the controller, while its port still refuses.
+//!
+//! A broker that loses what it cannot do without (its last log directory, its own metastore, a background task) halts:
+//! nothing is closed in order, no clean marker is written, and [`run`] says why.
 
 mod advertised;
+mod halt;
 mod identity;
+mod log_dirs;
 mod stored;
 mod timers;
 
@@ -18,8 +23,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+
+use self::halt::Halt;
 
 use crate::api::Services;
 use crate::api::fetch_session::FetchSessions;
@@ -62,9 +70,9 @@ pub struct Parts {
     pub host_name: String,
 }
 
-/// Why a broker did not start. Each is one clear sentence.
+/// Why a broker did not start, or halted. Each is one clear sentence.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum RunError {
     #[error(transparent)]
     LogDirs(#[from] ManagerError),
     #[error(transparent)]
@@ -81,26 +89,37 @@ pub enum StartError {
     Listen(io::Error),
     #[error("stopped while starting")]
     Stopped,
+    /// What it cannot do without is gone. Whoever runs it ends the process at once.
+    #[error("{0}")]
+    Halted(String),
 }
 
-impl StartError {
-    fn metastore(doing: &'static str) -> impl Fn(metastore::Error) -> StartError {
-        move |error| StartError::Metastore { doing, error }
+impl RunError {
+    fn metastore(doing: &'static str) -> impl Fn(metastore::Error) -> RunError {
+        move |error| RunError::Metastore { doing, error }
     }
 }
 
 /// Runs a broker until `parts.shutdown`. Everything acknowledged is on disk as its topics ask when this returns.
-pub async fn run(parts: Parts) -> Result<(), StartError> {
+pub async fn run(parts: Parts) -> Result<(), RunError> {
     let begun_ms = parts.clock.monotonic_ms();
-    let shutdown = parts.shutdown.clone();
+    let (shutdown, halt) = (parts.shutdown.clone(), Halt::new());
     let running = tokio::select! {
         biased;
-        () = shutdown.requested() => return Err(StartError::Stopped),
-        running = start(parts, begun_ms) => running?,
+        () = shutdown.requested() => return Err(RunError::Stopped),
+        reason = halt.asked() => return Err(RunError::Halted(reason)),
+        running = start(parts, begun_ms, &halt) => running?,
     };
-    shutdown.requested().await;
-    running.stop().await;
-    Ok(())
+    tokio::select! {
+        biased;
+        reason = halt.asked() => {
+            running.halt().await;
+            return Err(RunError::Halted(reason));
+        }
+        () = shutdown.requested() => running.stop().await,
+    }
+    // A directory may fail while it is closed: its marker is missing, and the next start checks it.
+    halt.asked().now_or_never().map_or(Ok(()), |reason| Err(RunError::Halted(reason)))
 }
 
 /// How long a metastore that does not answer holds up the end.
@@ -118,10 +137,16 @@ struct Running {
     clock: Arc<dyn Clock>,
 }
 
-async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
+async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunError> {
     let Parts { config, listeners, disk, clock, store, random, spawner, shutdown, host_name } = parts;
     let config = Arc::new(config);
-    let scope = Arc::new(Scope::new(spawner));
+    let on_panic = {
+        let halt = halt.clone();
+        move |text: &str| {
+            halt.because(format!("{text}: what it looked after cannot be trusted any more, the broker halts"))
+        }
+    };
+    let scope = Arc::new(Scope::new(spawner, Arc::new(on_panic)));
     let spawner: Arc<dyn Spawner> = scope.clone();
     let advertised = advertised::listeners(&config, &listeners, &host_name);
 
@@ -129,15 +154,22 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
         let (disk, clock, random, config) = (disk.clone(), clock.clone(), random.clone(), config.clone());
         Arc::new(blocking(&spawner, move || LogManager::open(disk, clock, random, config)).await??)
     };
+    let metastore_dir = config.log_dirs.first().filter(|_| matches!(store, Store::Embedded));
+    let failures = log_dirs::watch(&logs, metastore_dir.cloned(), halt.clone());
     let sessions: Arc<dyn Sessions> = match store {
         Store::Sessions(sessions) => sessions,
         Store::Embedded => {
             let (dirs, clock, for_store) = (config.log_dirs.clone(), clock.clone(), spawner.clone());
             let disk = disk.clone();
-            Arc::new(blocking(&spawner, move || EmbeddedStore::open(disk, &dirs, clock, for_store)).await??)
+            let store = blocking(&spawner, move || EmbeddedStore::open(disk, &dirs, clock, for_store)).await??;
+            let (watched, halt) = (store.clone(), halt.clone());
+            spawner.control(Box::pin(async move {
+                halt.because(format!("{}: the broker halts", watched.failed().await));
+            }));
+            Arc::new(store)
         }
     };
-    let opened = Session::open(sessions).await.map_err(StartError::metastore("a session was opened"))?;
+    let opened = Session::open(sessions).await.map_err(RunError::metastore("a session was opened"))?;
     let session = Arc::new(opened);
     let metastore = session.store();
 
@@ -198,6 +230,7 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
         spawner: spawner.clone(),
     };
     let controller = controller::start(parts, configs.clone(), partitions.clone()).await?;
+    failures.handle(&*spawner, partitions.clone(), session.clone(), broker_id);
     let admin = Admin::new(controller.clone(), session.clone(), cluster.clone(), config.clone(), random.clone());
 
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
@@ -212,11 +245,12 @@ async fn start(parts: Parts, begun_ms: i64) -> Result<Running, StartError> {
         spawner: spawner.clone(),
         clock: clock.clone(),
         random,
+        shutdown: shutdown.clone(),
     });
     timers::start(&spawner, &logs, &shutdown);
     let server = Server::new(services, spawner.clone());
     let addresses: Vec<String> = listeners.iter().map(|l| format!("{}://{}", l.name(), l.address())).collect();
-    server.start(listeners).map_err(StartError::Listen)?;
+    server.start(listeners).map_err(RunError::Listen)?;
     let started_ms = clock.monotonic_ms() - begun_ms;
     tracing::info!(listeners = addresses.join(","), "started in {started_ms} ms");
     Ok(Running { broker_id, server, logs, session, controller, spawner, scope, clock })
@@ -240,6 +274,13 @@ impl Running {
 }
 
 impl Running {
+    /// Ends without order: requests and tasks end where they are.
+    async fn halt(self) {
+        self.server.begin_stop();
+        self.controller.stop();
+        self.scope.end().await;
+    }
+
     /// Takes this broker's ephemerals back. The end of the session would do it too, but news of it may get lost with the
     /// process, and the next start would have to wait for the session timeout.
     async fn sign_off(&self) {
@@ -286,7 +327,7 @@ fn topic_defaults(config: &BrokerConfig, configs: &Configs, broker_id: BrokerId)
 async fn blocking<T: Send + 'static>(
     spawner: &Arc<dyn Spawner>,
     job: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, StartError> {
+) -> Result<T, RunError> {
     let (done, result) = oneshot::channel();
     let done = Mutex::new(Some(done));
     spawner.blocking(Box::new(move || {
@@ -296,5 +337,5 @@ async fn blocking<T: Send + 'static>(
             let _ = done.send(result);
         }
     }));
-    result.await.map_err(|_| StartError::Stopped)
+    result.await.map_err(|_| RunError::Stopped)
 }

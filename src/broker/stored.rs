@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
-use super::StartError;
+use super::RunError;
 use crate::cluster::{Configs, Overrides};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::schema::{ConfigEntity, EntityConfig, TopicAssignment, paths};
@@ -24,13 +24,13 @@ pub struct Stored {
 }
 
 /// Reads everything; topics get the broker's dynamic defaults.
-pub async fn read(store: &dyn Metastore, config: &BrokerConfig, broker_id: BrokerId) -> Result<Stored, StartError> {
+pub async fn read(store: &dyn Metastore, config: &BrokerConfig, broker_id: BrokerId) -> Result<Stored, RunError> {
     let mut stored = Stored::default();
     let with_overrides = children(store, "/config/topics").await?;
     stored.configs.topics = stream::iter(with_overrides)
         .map(|topic| async move {
             let overrides = overrides(store, &ConfigEntity::Topic(topic.clone())).await?;
-            Ok::<_, StartError>((Arc::<str>::from(topic), overrides))
+            Ok::<_, RunError>((Arc::<str>::from(topic), overrides))
         })
         .buffered(PIPELINED)
         .try_collect()
@@ -50,7 +50,7 @@ pub async fn read(store: &dyn Metastore, config: &BrokerConfig, broker_id: Broke
                 Some(overrides) => resolve(defaults, &topic, overrides),
                 None => defaults.clone(),
             };
-            Ok::<_, StartError>(id.map(|id| (topic, (id, Arc::new(config)))))
+            Ok::<_, RunError>(id.map(|id| (topic, (id, Arc::new(config)))))
         })
         .buffered(PIPELINED)
         .try_filter_map(|topic| std::future::ready(Ok(topic)))
@@ -68,32 +68,32 @@ pub fn resolve(defaults: &TopicConfig, topic: &str, overrides: &BTreeMap<String,
     config
 }
 
-async fn children(store: &dyn Metastore, path: &str) -> Result<Vec<String>, StartError> {
+async fn children(store: &dyn Metastore, path: &str) -> Result<Vec<String>, RunError> {
     match store.children(path).await {
         Ok(mut names) => {
             names.sort();
             Ok(names)
         }
         Err(Error::NoNode(_)) => Ok(Vec::new()),
-        Err(error) => Err(StartError::metastore("stored topics and configs were read")(error)),
+        Err(error) => Err(RunError::metastore("stored topics and configs were read")(error)),
     }
 }
 
-async fn overrides(store: &dyn Metastore, entity: &ConfigEntity) -> Result<Overrides, StartError> {
+async fn overrides(store: &dyn Metastore, entity: &ConfigEntity) -> Result<Overrides, RunError> {
     let path = entity.path();
     match store.get(&path).await {
         Ok((bytes, _)) => Ok(Arc::new(EntityConfig::decode(&path, &bytes)?.0)),
         Err(Error::NoNode(_)) => Ok(Arc::default()),
-        Err(error) => Err(StartError::metastore("stored configs were read")(error)),
+        Err(error) => Err(RunError::metastore("stored configs were read")(error)),
     }
 }
 
 /// `None` when the topic vanished meanwhile.
-async fn topic_id(store: &dyn Metastore, topic: &str) -> Result<Option<TopicId>, StartError> {
+async fn topic_id(store: &dyn Metastore, topic: &str) -> Result<Option<TopicId>, RunError> {
     let path = paths::topic(topic);
     match store.get(&path).await {
         Ok((bytes, _)) => Ok(Some(TopicAssignment::decode(&path, &bytes)?.id.unwrap_or(TopicId::ZERO))),
         Err(Error::NoNode(_)) => Ok(None),
-        Err(error) => Err(StartError::metastore("stored topics were read")(error)),
+        Err(error) => Err(RunError::metastore("stored topics were read")(error)),
     }
 }

@@ -53,7 +53,7 @@ pub struct Args {
     log_level: String,
 }
 
-/// Runs a broker until it is told to stop. 0 after an orderly end, 1 when it could not start.
+/// Runs a broker until it is told to stop. 0 after an orderly end, 1 when it could not start or halted.
 pub fn main(args: Args) -> ExitCode {
     if let Err(error) = start_logging(&args) {
         eprintln!("klamm: {error:#}");
@@ -119,7 +119,12 @@ fn run(args: &Args) -> anyhow::Result<()> {
             config,
         };
         match broker::run(parts).await {
-            Ok(()) | Err(broker::StartError::Stopped) => Ok(()),
+            Ok(()) | Err(broker::RunError::Stopped) => Ok(()),
+            Err(halted @ broker::RunError::Halted(_)) => {
+                tracing::error!("{halted}");
+                // A disk that failed may hold up whoever waits for it: nothing is waited for.
+                process::exit(1);
+            }
             Err(error) => Err(anyhow::Error::from(error)),
         }
     });

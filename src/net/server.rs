@@ -85,9 +85,14 @@ impl Server {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// Stops accepting, answers what is under way, closes. Returns when all is closed or after a few seconds.
-    pub async fn stop(&self) {
+    /// Stops accepting, lets requests under way be answered, closes. Does not wait for any of it.
+    pub fn begin_stop(&self) {
         drop(self.stop.lock().take());
+    }
+
+    /// [`Server::begin_stop`], and returns when all is closed or after a few seconds.
+    pub async fn stop(&self) {
+        self.begin_stop();
         if tokio::time::timeout(STOP_LIMIT, self.quotas.none_left()).await.is_err() {
             tracing::warn!(connections = self.connections(), "requests are still under way and are cut off");
         }

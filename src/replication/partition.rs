@@ -8,6 +8,7 @@
 //! The role's lock is held shared by appends and reads and alone by a change of role; the log orders appends itself.
 //! The high watermark has a lock of its own, so that of two moves the later wins.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -426,6 +427,11 @@ impl Partition {
     pub(super) fn stop(&self) {
         self.role.write().leading = None;
         self.stop_waiting(NotCommitted::NotLeader);
+    }
+
+    /// Whether its log lies in this log directory.
+    pub(super) fn lies_in(&self, dir: &Path) -> bool {
+        self.log.as_ref().is_some_and(|log| log.dir() == dir)
     }
 
     /// The directory failed.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -129,6 +130,14 @@ impl PartitionTable {
         }
     }
 
+    /// A log directory failed: its partitions answer KAFKA_STORAGE_ERROR from now on, also to whom waits. Returns how many
+    /// they are.
+    pub fn directory_failed(&self, dir: &Path) -> usize {
+        let lost: Vec<_> = self.all().into_iter().filter(|partition| partition.lies_in(dir)).collect();
+        lost.iter().for_each(|partition| partition.go_offline());
+        lost.len()
+    }
+
     /// Applies one controller message; one answer per partition, in order. Creates logs: blocks on the disk.
     pub fn apply_leader_and_isr(&self, changes: &[LeaderAndIsr]) -> Vec<ErrorCode> {
         let _one_at_a_time = self.changing.lock();
@@ -185,6 +194,8 @@ impl PartitionTable {
                 );
                 Err(ErrorCode::KafkaStorageError)
             }
+            // Its log may lie in a directory that is offline: another must not be begun beside it.
+            None if !change.is_new && self.logs.any_offline() => Err(ErrorCode::KafkaStorageError),
             None => self
                 .logs
                 .get_or_create(&change.tp, change.topic_id, (self.topic_configs)(&change.tp.topic))

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::disk::SimDisk;
 use super::net::SimNet;
-use crate::broker::{self, Parts, StartError, Store};
+use crate::broker::{self, Parts, RunError, Store};
 use crate::clock::Clock;
 use crate::config::{BrokerConfig, ConfigError};
 use crate::metastore::embedded::EmbeddedStore;
@@ -88,7 +88,7 @@ pub struct World {
 pub struct SimBroker {
     pub disk: SimDisk,
     stop: ShutdownTrigger,
-    running: JoinHandle<Result<(), StartError>>,
+    running: JoinHandle<Result<(), RunError>>,
 }
 
 impl World {
@@ -106,6 +106,22 @@ impl World {
 
     /// Starts broker `id` on a disk of its own, or on one it had before.
     pub fn start(&self, id: i32, disk: Option<SimDisk>, overrides: &[String]) -> Result<SimBroker, ConfigError> {
+        let sessions = Traced { who: id, inner: self.tree.clone(), trace: self.trace.clone() };
+        self.start_on(Store::Sessions(Arc::new(sessions)), id, disk, overrides)
+    }
+
+    /// Starts a broker alone, with its metastore in its first log directory.
+    pub fn start_alone(&self, id: i32, disk: Option<SimDisk>, overrides: &[String]) -> Result<SimBroker, ConfigError> {
+        self.start_on(Store::Embedded, id, disk, overrides)
+    }
+
+    fn start_on(
+        &self,
+        store: Store,
+        id: i32,
+        disk: Option<SimDisk>,
+        overrides: &[String],
+    ) -> Result<SimBroker, ConfigError> {
         let port = World::port(id);
         let own = [
             format!("broker.id={id}"),
@@ -115,13 +131,12 @@ impl World {
         let (config, _) = BrokerConfig::load(&[], &[&own[..], overrides].concat())?;
         let disk = disk.unwrap_or_else(|| SimDisk::new(self.clock.clone()));
         let (stop, shutdown) = Shutdown::new();
-        let sessions = Traced { who: id, inner: self.tree.clone(), trace: self.trace.clone() };
         let parts = Parts {
             config,
             listeners: vec![Box::new(self.net.listener("PLAINTEXT", port))],
             disk: Arc::new(disk.clone()),
             clock: self.clock.clone(),
-            store: Store::Sessions(Arc::new(sessions)),
+            store,
             random: Arc::new(SeededRandom::new(self.seed.wrapping_add(u64::from(id.unsigned_abs())))),
             spawner: Arc::new(Inline),
             shutdown,
@@ -132,8 +147,13 @@ impl World {
 }
 
 impl SimBroker {
+    /// Waits until it ends by itself.
+    pub async fn ended(self) -> io::Result<Result<(), RunError>> {
+        Ok(self.running.await?)
+    }
+
     /// Stops it in order.
-    pub async fn stop(self) -> io::Result<Result<(), StartError>> {
+    pub async fn stop(self) -> io::Result<Result<(), RunError>> {
         self.stop.request();
         Ok(self.running.await?)
     }

@@ -40,6 +40,8 @@ pub enum Fault {
     /// fsync answers EIO; the pages count as clean, and a second fsync would succeed without having saved them.
     SyncError,
     ReadError,
+    /// fsync panics.
+    SyncPanic,
 }
 
 /// The disk; clones share it.
@@ -547,6 +549,7 @@ impl DiskFile for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         self.with(|state| {
+            assert!(!state.fault(&self.path, Fault::SyncPanic), "a simulated panic");
             if state.fault(&self.path, Fault::SyncError) {
                 state.file(self.id)?.unsynced.clear();
                 return Err(io::Error::other("fsync failed"));

@@ -396,6 +396,10 @@ impl LogManager {
             .collect()
     }
 
+    pub fn any_offline(&self) -> bool {
+        self.dirs.iter().any(|state| !state.dir.is_online())
+    }
+
     pub fn is_offline(&self, dir: &Path) -> bool {
         self.state_of(dir).is_some_and(|state| !state.dir.is_online())
     }

@@ -6,11 +6,10 @@
 
 use std::io;
 
-use tokio::sync::oneshot;
-
 use super::Answer;
 use super::records::{Records, refused};
 use crate::api::context::Services;
+use crate::spawn::for_request;
 use crate::storage::log::FileSlice;
 use crate::types::Offset;
 use crate::wire::batch::LOG_OVERHEAD;
@@ -41,12 +40,8 @@ pub async fn down(services: &Services, version: i16, answers: &mut [Answer]) {
         return;
     }
     let to_magic = if version <= 1 { 0 } else { 1 };
-    let (done, converted) = oneshot::channel();
-    services.spawner.blocking(Box::new(move || {
-        // Nobody listens any more when the connection went away.
-        let _ = done.send(convert_all(stored, to_magic));
-    }));
-    for (at, outcome) in converted.await.unwrap_or_default() {
+    let converted = for_request(&*services.spawner, move || convert_all(stored, to_magic)).await;
+    for (at, outcome) in converted.unwrap_or_default() {
         let Some((_, answer)) = answers.get_mut(at) else { continue };
         match outcome {
             Ok(bytes) => answer.records = Records::Converted(bytes.into()),

@@ -49,6 +49,8 @@ pub struct EmbeddedStore {
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
     durable: Option<Durable>,
+    /// Why the journal failed, once it has.
+    end: watch::Sender<Option<Arc<str>>>,
 }
 
 struct Durable {
@@ -117,7 +119,17 @@ impl EmbeddedStore {
             committing: false,
             failed: None,
         };
-        EmbeddedStore { state: Mutex::new(state), clock, durable }
+        EmbeddedStore { state: Mutex::new(state), clock, durable, end: watch::Sender::new(None) }
+    }
+
+    /// Completes with the reason when the store has ended for good: its journal failed.
+    pub async fn failed(&self) -> Arc<str> {
+        let mut end = self.end.subscribe();
+        match end.wait_for(Option::is_some).await.map(|why| why.clone()) {
+            Ok(Some(why)) => why,
+            // The sender is this store's.
+            _ => std::future::pending().await,
+        }
     }
 
     /// A new session.
@@ -251,6 +263,7 @@ impl EmbeddedStore {
         for job in jobs {
             job(&mut dead, &mut Batch::default())(Err(Error::Other(why.to_string())));
         }
+        self.end.send_replace(Some(why));
     }
 }
 
