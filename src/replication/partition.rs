@@ -539,6 +539,10 @@ impl Partition {
                 tracing::error!(partition = %self.tp, dir = %dir.display(), %source, "read failed");
                 ErrorCode::KafkaStorageError
             }
+            ReadError::Damaged { dir, source } => {
+                tracing::error!(partition = %self.tp, dir = %dir.display(), %source, "damaged records");
+                ErrorCode::CorruptMessage
+            }
         }
     }
 }

@@ -113,13 +113,16 @@ pub struct LogRead {
     pub(super) segment_base: Option<Offset>,
 }
 
-/// Asked beyond either end, or the disk failed.
+/// Asked beyond either end, the disk failed, or what it holds is damaged.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("offset {asked} is outside [{log_start}, {log_end}]")]
     OutOfRange { asked: Offset, log_start: Offset, log_end: Offset },
     #[error("the log directory {dir} is offline: {source}")]
     Storage { dir: PathBuf, source: Arc<io::Error> },
+    /// What lies there is no batch. The disk answers; the directory stays online.
+    #[error("{dir} holds damaged records: {source}")]
+    Damaged { dir: PathBuf, source: Arc<io::Error> },
 }
 
 /// The offsets of a log at one moment: log start ≤ last stable ≤ high watermark ≤ log end.

@@ -156,9 +156,11 @@ impl Log {
     }
 
     fn read_failed(&self, error: io::Error) -> ReadError {
-        // Bytes that are no batch, and files that went away, are not the disk's failure.
-        if !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
-        {
+        if error.kind() == io::ErrorKind::InvalidData {
+            return ReadError::Damaged { dir: self.dir(), source: Arc::new(error) };
+        }
+        // Files that went away are not the disk's failure.
+        if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) {
             self.log_dir.fail(&error, &self.tp.to_string());
         }
         ReadError::Storage { dir: self.dir(), source: Arc::new(error) }
