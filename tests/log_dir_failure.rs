@@ -151,7 +151,14 @@ fn a_background_job_that_panics_halts_the_broker() {
         let disk = broker.disk.clone();
         let mut client = Client::connect(&world, 1).await;
         client.create("t").await;
-        disk.fail_next(Fault::SyncPanic, "/broker1/t-0");
+        // One that panics in a request's handler costs that connection.
+        disk.fail_next(Fault::SyncPanic, "/broker1/t-0/partition.metadata");
+        let cut_off = tokio::spawn(async move { client.try_produce("t", b"lost").await }).await;
+        assert!(cut_off.is_err(), "closed without an answer");
+        let mut client = Client::connect(&world, 1).await;
+        client.produce("t", b"kept").await;
+
+        disk.fail_next(Fault::SyncPanic, "/broker1/t-0/00000000000000000000.log");
         drop(tokio::spawn(async move { client.try_produce("t", b"lost").await }));
         let ended = broker.ended().await.expect("no panic").expect_err("it halted");
         assert_eq!(

@@ -93,7 +93,7 @@ async fn requests(
     let mut first = true;
     let limit = usize::try_from(shared.services.config.socket_request_max_bytes).unwrap_or(0);
     let mut reader = FrameReader::new(limit, shared.read_buffers.clone());
-    let mut writer = ResponseWriter::new(shared.file_buffers.clone());
+    let mut writer = ResponseWriter::new(shared.file_buffers.clone(), shared.services.spawner.clone());
     loop {
         match one_request(shared, connection, stream, active_at, &mut reader, &mut writer).await {
             Ok(()) if stopping.load(Ordering::Relaxed) => {
@@ -104,11 +104,13 @@ async fn requests(
                 };
             }
             Ok(()) => first = false,
-            Err(End::Frame { error, begins, .. }) => return End::Frame { error, begins, first },
             Err(end) => {
                 // Answers to earlier requests are owed all the same.
                 let _ = writer.flush(stream, &*shared.services.clock, active_at).now_or_never();
-                return end;
+                return match end {
+                    End::Frame { error, begins, .. } => End::Frame { error, begins, first },
+                    end => end,
+                };
             }
         }
     }

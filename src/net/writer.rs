@@ -1,7 +1,8 @@
 //! Responses to bytes of a connection: size prefix and parts in as few writes as possible.
 //!
 //! Encoded parts are written from where they lie, parts of files are read into a pooled buffer first. On loopback that
-//! took less CPU than sendfile; what is read is in the page cache as a rule.
+//! took less CPU than sendfile; what is read is in the page cache as a rule. What is not is read on the blocking pool, so
+//! that a slow disk holds up this connection and not its neighbours.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -16,6 +17,8 @@ use super::listener::Stream;
 use super::pool::FileBuffers;
 use crate::api::{Part, Response};
 use crate::clock::Clock;
+use crate::spawn::{Spawner, for_request};
+use crate::storage::disk::DiskFile;
 
 /// Most pieces handed to the kernel at once.
 const MAX_SLICES: usize = 64;
@@ -33,13 +36,13 @@ enum Piece {
 }
 
 /// Queues and writes the responses of one connection, in order.
-#[derive(Debug)]
 pub struct ResponseWriter {
     queue: Vec<Part>,
     /// Where in `queue` each response ends, with its size.
     responses: Vec<(usize, u32)>,
     queued: usize,
     buffers: Arc<FileBuffers>,
+    spawner: Arc<dyn Spawner>,
 }
 
 /// More than 2 GiB cannot be framed.
@@ -48,8 +51,9 @@ pub struct ResponseWriter {
 pub struct TooLong(usize);
 
 impl ResponseWriter {
-    pub fn new(buffers: Arc<FileBuffers>) -> ResponseWriter {
-        ResponseWriter { queue: Vec::new(), responses: Vec::new(), queued: 0, buffers }
+    /// `spawner` has the pool for reads that wait for a device.
+    pub fn new(buffers: Arc<FileBuffers>, spawner: Arc<dyn Spawner>) -> ResponseWriter {
+        ResponseWriter { queue: Vec::new(), responses: Vec::new(), queued: 0, buffers, spawner }
     }
 
     /// Bytes waiting to be written.
@@ -86,11 +90,18 @@ impl ResponseWriter {
                             let free = buffer.get_mut(out.filled..).unwrap_or_default();
                             let wanted = free.len().min(slice.len - done);
                             let into = free.get_mut(..wanted).unwrap_or_default();
-                            slice.file.read_exact_at(into, slice.position + done as u64)?;
-                            out.pieces.push(Piece::Buffer(out.filled..out.filled + wanted));
-                            out.filled += wanted;
-                            done += wanted;
-                            if out.filled == buffer.len() {
+                            let position = slice.position + done as u64;
+                            let read = match slice.file.read_at_nowait(into, position).map_err(unreadable)? {
+                                Some(read @ 1..) => read,
+                                _ => {
+                                    out.read_cold(&*self.spawner, &slice.file, wanted, position).await?;
+                                    wanted
+                                }
+                            };
+                            out.pieces.push(Piece::Buffer(out.filled..out.filled + read));
+                            out.filled += read;
+                            done += read;
+                            if out.buffer.as_ref().is_some_and(|buffer| out.filled == buffer.len()) {
                                 out.write(stream, clock, progress).await?;
                             }
                         }
@@ -125,6 +136,25 @@ struct Gather {
 }
 
 impl Gather {
+    /// Fills the next `wanted` bytes of the buffer on the blocking pool.
+    async fn read_cold(
+        &mut self,
+        spawner: &dyn Spawner,
+        file: &Arc<dyn DiskFile>,
+        wanted: usize,
+        position: u64,
+    ) -> io::Result<()> {
+        let Some(mut buffer) = self.buffer.take() else { return Ok(()) };
+        let (file, into) = (file.clone(), self.filled..self.filled + wanted);
+        let read = for_request(spawner, move || {
+            let read = file.read_exact_at(buffer.get_mut(into).unwrap_or_default(), position);
+            (buffer, read)
+        });
+        let (buffer, read) = read.await.ok_or(io::ErrorKind::Interrupted)?;
+        self.buffer = Some(buffer);
+        read.map_err(unreadable)
+    }
+
     /// Writes every piece; the buffer may be filled anew afterwards.
     async fn write(&mut self, stream: &mut dyn Stream, clock: &dyn Clock, progress: &AtomicI64) -> io::Result<()> {
         let buffer = self.buffer.as_deref().unwrap_or_default();
@@ -161,6 +191,12 @@ impl Gather {
     }
 }
 
+/// A response whose length was announced cannot be completed: the connection ends.
+fn unreadable(error: io::Error) -> io::Error {
+    tracing::error!(%error, "a file of the log cannot be read, the connection that asked for it is closed");
+    error
+}
+
 fn bytes_of<'a>(piece: &'a Piece, buffer: &'a [u8]) -> &'a [u8] {
     match piece {
         Piece::Prefix(bytes) => bytes,
@@ -173,14 +209,24 @@ fn bytes_of<'a>(piece: &'a Piece, buffer: &'a [u8]) -> &'a [u8] {
 mod tests {
     use super::*;
     use crate::clock::ManualClock;
-    use crate::storage::disk::DiskFile;
+    use crate::sim::brokers::Inline;
     use crate::storage::log::FileSlice;
     use tokio::io::{AsyncReadExt, duplex};
 
-    #[derive(Debug)]
-    struct Counting;
+    /// Has every second page in the cache and tells how often it was waited for.
+    #[derive(Debug, Default)]
+    struct Counting(AtomicI64);
 
     impl DiskFile for Counting {
+        fn read_at_nowait(&self, buf: &mut [u8], position: u64) -> io::Result<Option<usize>> {
+            let (page, within) = (position / 4096, (position % 4096) as usize);
+            if page % 2 == 1 {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                return Ok(None);
+            }
+            let most = buf.len().min(4096 - within);
+            self.read_at(&mut buf[..most], position).map(Some)
+        }
         fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
             (0..).zip(&mut *buf).for_each(|(n, byte)| *byte = ((position + n) % 251) as u8);
             Ok(buf.len())
@@ -200,7 +246,7 @@ mod tests {
     }
 
     fn file(position: u64, len: usize) -> Part {
-        Part::File(FileSlice { file: Arc::new(Counting), position, len })
+        Part::File(FileSlice { file: Arc::new(Counting::default()), position, len })
     }
 
     fn bytes(length: usize) -> Part {
@@ -229,7 +275,7 @@ mod tests {
             }
         }
         let (mut client, mut server) = duplex(10_000);
-        let mut writer = ResponseWriter::new(Arc::default());
+        let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
         for parts in responses {
             writer.queue(Response { parts, throttle_ms: 0 }).expect("framed");
         }
@@ -245,5 +291,21 @@ mod tests {
         let (_, read) = tokio::join!(write, client.read_to_end(&mut got));
         read.expect("read");
         assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
+    }
+
+    #[tokio::test]
+    async fn what_is_not_cached_is_read_elsewhere() {
+        let cold = Arc::new(Counting::default());
+        let slice = FileSlice { file: cold.clone(), position: 4000, len: 10_000 };
+        let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
+        writer.queue(Response { parts: vec![Part::File(slice)], throttle_ms: 0 }).expect("framed");
+        let (mut client, mut server) = duplex(20_000);
+        writer.flush(&mut server, &ManualClock::at(0), &AtomicI64::new(0)).await.expect("written");
+        drop(server);
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.expect("read");
+        let expected: Vec<u8> = (4000..14_000u64).map(|n| (n % 251) as u8).collect();
+        assert!(got.get(4..) == Some(&expected[..]));
+        assert_eq!(cold.0.load(Ordering::Relaxed), 1, "the rest comes with the first wait");
     }
 }

@@ -66,6 +66,10 @@ pub trait Disk: Send + Sync + Debug {
 pub trait DiskFile: Send + Sync + Debug {
     /// Bytes read; 0 at the end of the file.
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize>;
+    /// Reads what can be had without waiting for a device; `None` when that is nothing.
+    fn read_at_nowait(&self, buf: &mut [u8], position: u64) -> io::Result<Option<usize>> {
+        self.read_at(buf, position).map(Some)
+    }
     /// Writes all of `buf`.
     fn write_all_at(&self, buf: &[u8], position: u64) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;

@@ -138,6 +138,19 @@ impl DiskFile for RealFile {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_at_nowait(&self, buf: &mut [u8], position: u64) -> io::Result<Option<usize>> {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        match preadv2(&self.0, &mut [io::IoSliceMut::new(buf)], position, ReadWriteFlags::NOWAIT) {
+            // The end of the file, or of what is in the page cache: a read that may wait tells which.
+            Ok(0) | Err(Errno::AGAIN) => Ok(None),
+            Ok(n) => Ok(Some(n)),
+            // Not every file system knows it.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => self.read_at(buf, position).map(Some),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn write_all_at(&self, buf: &[u8], position: u64) -> io::Result<()> {
         self.0.write_all_at(buf, position)
     }

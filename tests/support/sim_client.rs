@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 /// A client of one broker that writes down every byte.
 pub struct Client {
-    stream: DuplexStream,
+    pub stream: DuplexStream,
     broker: i32,
     correlation: i32,
     trace: Trace,
