@@ -22,6 +22,9 @@ const LEGACY_MIN: i32 = 14;
 /// Magic 1 has a timestamp more.
 const LEGACY_V1_MIN: i32 = 22;
 
+/// Any last offset delta, and the log end after it, still fit.
+const OFFSET_MAX: i64 = i64::MAX - (1 << 32);
+
 /// One batch, or one message (maybe compressed, then the wrapper) of magic 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -67,6 +70,9 @@ impl Entry {
         if offset < 0 {
             return Parsed::Damaged(format!("negative offset {offset}"));
         }
+        if offset > OFFSET_MAX {
+            return Parsed::Damaged(format!("offset {offset} leaves none to come after it"));
+        }
         let total = LOG_OVERHEAD as u64 + size as u64;
         match magic {
             0 | 1 => {
@@ -93,7 +99,7 @@ impl Entry {
                     return Parsed::Short;
                 }
                 match BatchHeader::parse(bytes) {
-                    Ok(header) if header.last_offset_delta < 0 || offset > i64::MAX - (1 << 32) => {
+                    Ok(header) if header.last_offset_delta < 0 => {
                         Parsed::Damaged(format!("last offset delta {} at offset {offset}", header.last_offset_delta))
                     }
                     Ok(header) => Parsed::Entry(Entry {
@@ -205,4 +211,23 @@ pub(super) fn i32_at(bytes: &[u8], at: usize) -> i32 {
 
 pub(super) fn i16_at(bytes: &[u8], at: usize) -> i16 {
     bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| i16::from_be_bytes(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_without_room_for_the_next_is_damage_in_every_format() {
+        for magic in 0..=2 {
+            let mut bytes = [0; HEADER_LEN];
+            bytes[8..12].copy_from_slice(&(HEADER_LEN as i32).to_be_bytes());
+            bytes[16] = magic;
+            bytes[..8].copy_from_slice(&OFFSET_MAX.to_be_bytes());
+            let Parsed::Entry(entry) = Entry::parse(&bytes) else { panic!("magic {magic}") };
+            assert_eq!(entry.last_offset, Offset(OFFSET_MAX));
+            bytes[..8].copy_from_slice(&i64::MAX.to_be_bytes());
+            assert!(matches!(Entry::parse(&bytes), Parsed::Damaged(_)), "magic {magic}");
+        }
+    }
 }

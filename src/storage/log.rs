@@ -109,8 +109,8 @@ pub struct LogRead {
     pub slice: Option<FileSlice>,
     /// The first batch did not fit the limit and `min_one_batch` was not asked for: the slice holds a part of it.
     pub first_batch_larger_than_limit: bool,
-    /// Base of the segment the slice lies in.
-    pub(super) segment_base: Option<Offset>,
+    /// The view it was read from and the index of the slice's segment in it.
+    pub(super) found_in: Option<(Arc<LogView>, usize)>,
 }
 
 /// Asked beyond either end, the disk failed, or what it holds is damaged.
@@ -213,16 +213,15 @@ impl Log {
     pub fn offsets(&self) -> LogOffsets {
         // The smaller ones first: each only grows, so what is read later is not below.
         let log_start = self.log_start();
-        let first_unstable = Offset(self.first_unstable.load(Ordering::Acquire));
         let high_watermark = self.high_watermark();
+        // After the high watermark: a transaction whose records that covers is noted here before they are in the log.
+        // Read before it, one that begins and is replicated in between would be taken for decided.
+        let first_unstable = Offset(self.first_unstable.load(Ordering::Acquire));
         let log_end = self.log_end();
-        let high_watermark = high_watermark.min(log_end);
-        LogOffsets {
-            log_start: log_start.min(log_end),
-            last_stable: first_unstable.min(high_watermark),
-            high_watermark,
-            log_end,
-        }
+        let log_start = log_start.min(log_end);
+        let high_watermark = high_watermark.min(log_end).max(log_start);
+        let last_stable = first_unstable.min(high_watermark).max(log_start);
+        LogOffsets { log_start, last_stable, high_watermark, log_end }
     }
 
     pub(super) fn log_start(&self) -> Offset {

@@ -30,7 +30,7 @@ impl Log {
         if from >= upper {
             return Ok(LogRead::default());
         }
-        let view = self.view.load();
+        let view = self.view.load_full();
         match self.read_view(&view, from, upper, max_bytes, min_one_batch) {
             Ok(read) => Ok(read),
             // The segment went away under the view: what it held is below the log start now.
@@ -43,7 +43,7 @@ impl Log {
 
     fn read_view(
         &self,
-        view: &LogView,
+        view: &Arc<LogView>,
         from: Offset,
         upper: Offset,
         max_bytes: usize,
@@ -66,7 +66,7 @@ impl Log {
             return Ok(LogRead {
                 slice: Some(FileSlice { file: segment.log().get()?, position: found.position, len: len as usize }),
                 first_batch_larger_than_limit: limit < found.size,
-                segment_base: Some(segment.base()),
+                found_in: Some((Arc::clone(view), at)),
             });
         }
         Ok(LogRead::default())
@@ -74,10 +74,9 @@ impl Log {
 
     /// Aborted transactions that a read_committed consumer must skip in [from, upper bound of the slice read).
     pub fn aborted_transactions(&self, from: Offset, read: &LogRead) -> Result<Vec<AbortedTransaction>, ReadError> {
-        let (Some(slice), Some(base)) = (&read.slice, read.segment_base) else { return Ok(Vec::new()) };
-        let view = self.view.load();
-        let Some(first) = view.index_of(base) else { return Ok(Vec::new()) };
-        self.aborted_in(&view, first, from, slice).map_err(|e| self.read_failed(e))
+        let (Some(slice), Some((view, first))) = (&read.slice, &read.found_in) else { return Ok(Vec::new()) };
+        // Not the view of now: the segment may be gone from it, and with it what the consumer must skip of the slice.
+        self.aborted_in(view, *first, from, slice).map_err(|e| self.read_failed(e))
     }
 
     fn aborted_in(

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicBool, AtomicI64};
+
 use super::*;
 use crate::clock::ManualClock;
 use crate::random::SeededRandom;
@@ -64,6 +66,57 @@ fn an_aborted_transaction_is_listed_and_holds_the_last_stable_offset() {
     let read = log.read(Offset(0), Offset(6), 1 << 20, true).unwrap();
     let aborted = log.aborted_transactions(Offset(0), &read).unwrap();
     assert_eq!(aborted, [AbortedTransaction { producer_id: 7, first_offset: Offset(2) }]);
+}
+
+#[test]
+fn what_was_read_of_a_segment_that_is_gone_since_still_names_its_aborted_transactions() {
+    let (_, world) = sim();
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    let sender = Sender { id: 7, epoch: 0, sequence: 0, transactional: true };
+    log.append_as_leader(&mut batch_of(3, 1000, 5, Some(sender)), client(0, 1000)).unwrap();
+    let by = AppendParams { origin: Origin::Coordinator, ..client(0, 1000) };
+    log.append_as_leader(&mut marker(7, 0, false, 1), by).unwrap();
+    log.set_high_watermark(Offset(4));
+    let read = log.read(Offset(0), Offset(4), 1 << 20, true).unwrap();
+    log.raise_log_start(Offset(4));
+    assert_eq!(log.apply_retention(1000).unwrap().len(), 1);
+    let aborted = log.aborted_transactions(Offset(0), &read).unwrap();
+    assert_eq!(aborted, [AbortedTransaction { producer_id: 7, first_offset: Offset(0) }]);
+}
+
+#[test]
+fn an_open_transaction_is_never_seen_as_decided() {
+    let (_, world) = sim();
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    // Where the transaction begins that is open or about to be; -1 from before its marker on.
+    let open = AtomicI64::new(-1);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let look = scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                let (offsets, open) = (log.offsets(), open.load(Ordering::SeqCst));
+                assert!(offsets.log_start <= offsets.last_stable, "{offsets:?}");
+                assert!(offsets.last_stable <= offsets.high_watermark, "{offsets:?}");
+                assert!(open == -1 || offsets.last_stable <= Offset(open), "{offsets:?}, open since {open}");
+            }
+        });
+        for round in 0..3000 {
+            let sender = Sender { id: 7, epoch: 0, sequence: round, transactional: true };
+            open.store(log.offsets().log_end.0, Ordering::SeqCst);
+            let info = log.append_as_leader(&mut batch_of(1, 1000, 5, Some(sender)), client(0, 1000)).unwrap();
+            log.set_high_watermark(info.last_offset + 1);
+            open.store(-1, Ordering::SeqCst);
+            let by = AppendParams { origin: Origin::Coordinator, ..client(0, 1000) };
+            let info = log.append_as_leader(&mut marker(7, 0, true, 1), by).unwrap();
+            log.set_high_watermark(info.last_offset + 1);
+            if look.is_finished() {
+                break;
+            }
+        }
+        done.store(true, Ordering::SeqCst);
+    });
 }
 
 fn refusal(result: Result<LogManager, ManagerError>) -> String {
