@@ -10,6 +10,8 @@
 //! ```
 //! There are `max.incremental.fetch.session.cache.slots`. A new session takes the place of one that was idle for two
 //! minutes; else a follower takes that of a consumer, and any takes that of a smaller one that lived for two minutes.
+//! What they remember is bounded by [`HELD_MAX`] too: beyond it no session is granted, and one that grows past it is
+//! closed, on which its client asks again in full.
 //! Source: Kafka's `FetchSession.scala`. Time and ids come in as arguments.
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +25,13 @@ use crate::wire::fetch::{PartitionResponse, Payload, ResponseTopic};
 
 /// Idle or alive this long, a session may give way, ms.
 const EVICTION_MS: i64 = 120_000;
+
+/// Bytes that all sessions may hold together, by estimate: some 400,000 partitions. A session costs its client a request,
+/// the broker its memory for as long as nobody takes its place.
+const HELD_MAX: usize = 128 << 20;
+
+/// Bytes that a partition of a session takes, beside a topic name that is the session's own.
+const HELD_PER_PARTITION: usize = 320;
 
 /// One partition as a client asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +50,13 @@ pub struct Asked {
 pub struct Key {
     topic: Result<TopicId, Arc<str>>,
     partition: i32,
+}
+
+impl Asked {
+    /// Bytes held for it in a session, at the most: topics that exist share their names.
+    fn held(&self) -> usize {
+        HELD_PER_PARTITION + self.topic.name.len()
+    }
 }
 
 impl Key {
@@ -85,6 +101,8 @@ pub struct Session {
     places: HashMap<Key, u64>,
     in_order: BTreeMap<u64, Cached>,
     next_place: u64,
+    /// Bytes, see [`HELD_MAX`].
+    held: usize,
 }
 
 /// What eviction looks at.
@@ -96,23 +114,31 @@ struct Slot {
     used_ms: i64,
     /// Partitions.
     size: usize,
+    /// Bytes, see [`HELD_MAX`].
+    held: usize,
 }
 
 /// All sessions of a broker.
 #[derive(Debug)]
 pub struct FetchSessions {
     max_slots: usize,
+    held_max: usize,
     slots: Mutex<HashMap<i32, Slot>>,
 }
 
 impl FetchSessions {
     /// With 0 slots no session is ever granted.
     pub fn new(max_slots: usize) -> FetchSessions {
-        FetchSessions { max_slots, slots: Mutex::default() }
+        FetchSessions { max_slots, held_max: HELD_MAX, slots: Mutex::default() }
+    }
+
+    #[cfg(test)]
+    fn holding_at_most(self, held_max: usize) -> FetchSessions {
+        FetchSessions { held_max, ..self }
     }
 
     /// Takes a request in: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR leave
-    /// the session as it was.
+    /// the session as it was; a session that would hold too much is closed, and its id not found.
     pub fn begin(
         &self,
         request: SessionRequest,
@@ -147,10 +173,17 @@ impl FetchSessions {
         }
         session.epoch = next_epoch(epoch);
         let next_epoch = session.epoch;
+        let grew = session.held > slot.held;
+        slot.held = session.held;
         slot.size = session.in_order.len();
         slot.used_ms = now_ms;
         drop(session);
-        Ok(Context::Incremental { id, session: Arc::clone(&slot.session), next_epoch })
+        let session = Arc::clone(&slot.session);
+        if grew && held(&slots) > self.held_max {
+            slots.remove(&id);
+            return Err(ErrorCode::FetchSessionIdNotFound);
+        }
+        Ok(Context::Incremental { id, session, next_epoch })
     }
 
     /// Ends a request: grants a session to a full one that wants it, and drops from an incremental one's `answers` what the
@@ -187,16 +220,14 @@ impl FetchSessions {
         now_ms: i64,
         mut random_id: impl FnMut() -> i32,
     ) -> i32 {
-        let mut slots = self.slots.lock();
-        if slots.len() >= self.max_slots {
-            match evictable(&slots, is_follower, answers.len(), now_ms) {
-                Some(id) => slots.remove(&id),
-                None => return 0,
-            };
-        }
-        let id = std::iter::repeat_with(&mut random_id).find(|id| *id > 0 && !slots.contains_key(id)).unwrap_or(1);
-        let mut session =
-            Session { uses_topic_ids, epoch: 1, places: HashMap::new(), in_order: BTreeMap::new(), next_place: 0 };
+        let mut session = Session {
+            uses_topic_ids,
+            epoch: 1,
+            places: HashMap::new(),
+            in_order: BTreeMap::new(),
+            next_place: 0,
+            held: 0,
+        };
         let mut by_key: HashMap<Key, Asked> =
             asked.into_iter().map(|asked| (Key::new(&asked.topic, asked.partition), asked)).collect();
         for (topic, answer) in answers {
@@ -205,9 +236,20 @@ impl FetchSessions {
                 session.push(key, asked, answer.high_watermark, answer.log_start_offset);
             }
         }
-        let size = session.in_order.len();
+        let mut slots = self.slots.lock();
+        let is_room =
+            |slots: &HashMap<i32, Slot>| slots.len() < self.max_slots && held(slots) + session.held <= self.held_max;
+        if !is_room(&slots) {
+            let Some(gives_way) = evictable(&slots, is_follower, answers.len(), now_ms) else { return 0 };
+            slots.remove(&gives_way);
+            if !is_room(&slots) {
+                return 0;
+            }
+        }
+        let id = std::iter::repeat_with(&mut random_id).find(|id| *id > 0 && !slots.contains_key(id)).unwrap_or(1);
+        let (size, held) = (session.in_order.len(), session.held);
         let session = Arc::new(Mutex::new(session));
-        slots.insert(id, Slot { session, is_follower, created_ms: now_ms, used_ms: now_ms, size });
+        slots.insert(id, Slot { session, is_follower, created_ms: now_ms, used_ms: now_ms, size, held });
         id
     }
 
@@ -216,6 +258,11 @@ impl FetchSessions {
         let slots = self.slots.lock();
         (slots.len(), slots.values().map(|slot| slot.size).sum())
     }
+}
+
+/// Bytes of all sessions.
+fn held(slots: &HashMap<i32, Slot>) -> usize {
+    slots.values().map(|slot| slot.held).sum()
 }
 
 /// The session that gives way to a new one of `size` partitions, if one must.
@@ -257,6 +304,7 @@ impl Context {
 
 impl Session {
     fn push(&mut self, key: Key, asked: Asked, high_watermark: Offset, log_start_offset: Offset) {
+        self.held += asked.held();
         self.in_order.insert(self.next_place, Cached { asked, high_watermark, log_start_offset });
         self.places.insert(key, self.next_place);
         self.next_place += 1;
@@ -267,13 +315,16 @@ impl Session {
         for asked in asked {
             let key = Key::new(&asked.topic, asked.partition);
             match self.places.get(&key).and_then(|place| self.in_order.get_mut(place)) {
-                Some(cached) => cached.asked = asked.clone(),
+                Some(cached) => {
+                    self.held = self.held - cached.asked.held() + asked.held();
+                    cached.asked = asked.clone();
+                }
                 None => self.push(key, asked.clone(), Offset::NONE, Offset::NONE),
             }
         }
         for key in forgotten {
-            if let Some(place) = self.places.remove(key) {
-                self.in_order.remove(&place);
+            if let Some(gone) = self.places.remove(key).and_then(|place| self.in_order.remove(&place)) {
+                self.held -= gone.asked.held();
             }
         }
     }

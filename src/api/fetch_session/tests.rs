@@ -173,3 +173,22 @@ fn no_slots_no_sessions() {
     let sessions = FetchSessions::new(0);
     assert_eq!(open(&sessions, 1, false, 0, &mut 0), 0);
 }
+
+#[test]
+fn what_sessions_hold_is_bounded() {
+    let one = asked("t", 0, 0).held();
+    let sessions = FetchSessions::new(10).holding_at_most(5 * one);
+    let mut ids = 0;
+    let first = open(&sessions, 2, false, 0, &mut ids);
+    let second = open(&sessions, 3, false, 0, &mut ids);
+    assert!(first > 0 && second > 0);
+    assert_eq!(open(&sessions, 1, false, 0, &mut ids), 0, "a third finds no room");
+    // Changing what is there takes no room, one partition more does.
+    assert!(sessions.begin(request(first, 1), vec![asked("t", 1, 7)], &[], 0).is_ok());
+    let grown = sessions.begin(request(first, 2), vec![asked("t", 2, 7)], &[], 0);
+    assert_eq!(grown.map(drop), Err(ErrorCode::FetchSessionIdNotFound));
+    assert_eq!(sessions.sizes(), (1, 3));
+    // What was forgotten is given back.
+    assert!(sessions.begin(request(second, 1), vec![], &[Key::new(&topic("t"), 0)], 0).is_ok());
+    assert!(open(&sessions, 3, false, 0, &mut ids) > 0);
+}
