@@ -30,6 +30,9 @@ const MAY_BE_UNSAFE: &[&str] = &["alloc.rs"];
 /// Lines a file may have before the second noun has to be found.
 const MAX_LINES: usize = 700;
 
+/// What stands in for code that is not there.
+const UNWRITTEN: &[&str] = &["todo!(", "unimplemented!("];
+
 struct Source {
     /// Below `src`.
     path: PathBuf,
@@ -119,10 +122,9 @@ fn report(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
 }
 
-#[test]
-fn arrows_point_down() {
+/// Where one of `sources`, tests aside, uses a room that is not below its own.
+fn upward_arrows(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
-    let sources = sources();
     let tests: Vec<PathBuf> = sources.iter().flat_map(Source::test_modules).collect();
     for source in sources.iter().filter(|source| !tests.iter().any(|test| source.module_dir().starts_with(test))) {
         let from = source.room();
@@ -135,18 +137,43 @@ fn arrows_point_down() {
             }
         }
     }
-    report("a room uses one above it", &found);
+    found
+}
+
+/// Those of `sources` that have too many lines.
+fn long_files(sources: &[Source]) -> Vec<String> {
+    let lines = |source: &Source| source.text.lines().count();
+    sources
+        .iter()
+        .filter(|source| lines(source) > MAX_LINES)
+        .map(|source| format!("src/{} has {} lines", source.path.display(), lines(source)))
+        .collect()
+}
+
+/// Where one of `sources` says that something is not written yet.
+fn unwritten_code(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources.iter().filter(|source| source.room() != "tidy") {
+        let says = |line: &str| UNWRITTEN.iter().any(|word| line.contains(word));
+        found.extend(source.code().filter(|(_, line)| says(line)).map(|(n, _)| source.at(n)));
+    }
+    found
+}
+
+#[test]
+fn arrows_point_down() {
+    report("a room uses one above it", &upward_arrows(&sources()));
 }
 
 #[test]
 fn files_stay_small() {
-    let lines = |source: &Source| source.text.lines().count();
-    let found: Vec<String> = sources()
-        .iter()
-        .filter(|source| lines(source) > MAX_LINES)
-        .map(|source| format!("src/{} has {} lines", source.path.display(), lines(source)))
-        .collect();
+    let found = long_files(&sources());
     report(&format!("more than {MAX_LINES} lines: look for the second noun"), &found);
+}
+
+#[test]
+fn nothing_is_left_unwritten() {
+    report("code that is not written yet", &unwritten_code(&sources()));
 }
 
 #[test]
@@ -179,4 +206,40 @@ fn names_behind_crate_are_found() {
     assert_eq!(rooms_named("use crate::{api, net::tcp};"), ["api", "net"]);
     assert_eq!(rooms_named("let x = crate::clock::now() + crate::types::X;"), ["clock", "types"]);
     assert!(rooms_named("use super::tcp;").is_empty());
+}
+
+/// A file of this tree that does not exist.
+fn fake(path: &str, text: &str) -> Vec<Source> {
+    vec![Source { path: path.into(), text: text.to_owned() }]
+}
+
+#[test]
+fn an_arrow_that_points_up_is_found() {
+    let up = fake(
+        "wire/frame.rs",
+        "//! crate::net is named here only.\nuse crate::types::Offset;\nuse crate::net::tcp::Tcp;\n",
+    );
+    assert_eq!(upward_arrows(&up), ["src/wire/frame.rs:3: wire uses net"]);
+    assert_eq!(upward_arrows(&fake("api/mod.rs", "fn f() {\n    crate::broker::start();\n}")).len(), 1);
+    // Neighbours do not use each other.
+    assert_eq!(upward_arrows(&fake("clock.rs", "use crate::random::Random;")).len(), 1);
+    let down = "use crate::wire::frame;\nuse crate::net::pool;\nmod tests {\n    use crate::sim::disk;\n}\n";
+    assert_eq!(upward_arrows(&fake("net/tcp.rs", down)), [""; 0]);
+    let mut with_tests = fake("storage/log.rs", "#[cfg(test)]\nmod tests;\n");
+    with_tests.extend(fake("storage/log/tests.rs", "use crate::sim::disk;\n"));
+    assert_eq!(upward_arrows(&with_tests), [""; 0]);
+}
+
+#[test]
+fn a_file_that_is_too_long_is_found() {
+    assert_eq!(long_files(&fake("net/tcp.rs", &"\n".repeat(MAX_LINES))), [""; 0]);
+    assert_eq!(long_files(&fake("net/tcp.rs", &"\n".repeat(MAX_LINES + 1))), ["src/net/tcp.rs has 701 lines"]);
+}
+
+#[test]
+fn code_that_is_not_written_is_found() {
+    assert_eq!(
+        unwritten_code(&fake("net/tcp.rs", "// todo!() as a word\nfn f() {\n    todo!()\n}\n")),
+        ["src/net/tcp.rs:3"]
+    );
 }
