@@ -21,25 +21,11 @@ use crate::metastore::schema::paths;
 use crate::metastore::{Error, Metastore, Sessions};
 use crate::random::{Random, SeededRandom};
 use crate::replication::table::{PartitionTable, Surroundings};
-use crate::spawn::{Job, Spawner, Task};
+use crate::sim::brokers::Inline;
+use crate::spawn::Spawner;
 use crate::storage::disk_real::RealDisk;
 use crate::storage::manager::LogManager;
 use crate::types::BrokerId;
-
-/// Everything on the test's own runtime; blocking jobs in line.
-pub struct Inline;
-
-impl Spawner for Inline {
-    fn data(&self, task: Task) {
-        tokio::spawn(task);
-    }
-    fn control(&self, task: Task) {
-        tokio::spawn(task);
-    }
-    fn blocking(&self, job: Job) {
-        job();
-    }
-}
 
 /// Sessions of one tree.
 struct TreeSessions(Arc<EmbeddedStore>);

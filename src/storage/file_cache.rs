@@ -196,6 +196,15 @@ impl LazyFile {
         self.deleted.load(Ordering::Acquire)
     }
 
+    /// fsync of what was written, if anything ever was.
+    pub fn sync_if_there(self: &Arc<LazyFile>) -> io::Result<()> {
+        match self.get() {
+            Ok(file) => file.sync(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
     pub fn remove(&self) -> io::Result<()> {
         let path = self.path();
         self.close();

@@ -230,10 +230,6 @@ impl<E: IndexEntry> IndexFile<E> {
 
     /// fsync of what was written.
     pub fn sync(&self) -> io::Result<()> {
-        match self.file.get() {
-            Ok(file) => file.sync(),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(e),
-        }
+        self.file.sync_if_there()
     }
 }

@@ -94,7 +94,8 @@ pub struct FilesThere {
 }
 
 impl Segment {
-    fn with_indexes(
+    /// A segment that lies in the directory; nothing is read yet.
+    pub fn open(
         home: &Arc<FileHome>,
         base: Offset,
         len: u64,
@@ -136,7 +137,7 @@ impl Segment {
         index_interval: u64,
         now_ms: i64,
     ) -> io::Result<Segment> {
-        let segment = Segment::with_indexes(home, base, 0, FilesThere::default(), index_interval, now_ms);
+        let segment = Segment::open(home, base, 0, FilesThere::default(), index_interval, now_ms);
         let file = segment.log.create()?;
         if file.len()? > 0 {
             file.set_len(0)?;
@@ -148,18 +149,6 @@ impl Segment {
             file.set_len(len)?;
         }
         Ok(segment)
-    }
-
-    /// A segment that lies in the directory; nothing is read yet.
-    pub fn open(
-        home: &Arc<FileHome>,
-        base: Offset,
-        len: u64,
-        there: FilesThere,
-        index_interval: u64,
-        now_ms: i64,
-    ) -> Segment {
-        Segment::with_indexes(home, base, len, there, index_interval, now_ms)
     }
 
     pub fn base(&self) -> Offset {

@@ -134,10 +134,6 @@ impl TxnIndex {
     }
 
     pub fn sync(&self) -> io::Result<()> {
-        match self.file.get() {
-            Ok(file) => file.sync(),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(e),
-        }
+        self.file.sync_if_there()
     }
 }
