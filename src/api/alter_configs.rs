@@ -8,7 +8,7 @@ use kafka_protocol::messages::alter_configs_request::AlterConfigsResource;
 use kafka_protocol::messages::alter_configs_response::AlterConfigsResourceResponse;
 use kafka_protocol::messages::{AlterConfigsRequest, AlterConfigsResponse};
 
-use super::config_resource::{Refusal, check_keys, duplicates, entity, replace};
+use super::config_resource::{Refusal, check_keys, duplicates, entity, only_once, replace};
 use super::context::RequestContext;
 use super::serve::Close;
 
@@ -16,10 +16,9 @@ pub async fn handle(ctx: &RequestContext<'_>, request: AlterConfigsRequest) -> R
     let twice = duplicates(request.resources.iter().map(|r| (r.resource_type, r.resource_name.as_str())));
     let mut responses = Vec::new();
     for resource in &request.resources {
-        let outcome = if twice.contains(&(resource.resource_type, resource.resource_name.as_str())) {
-            Err(Refusal::invalid("Each resource must appear at most once."))
-        } else {
-            alter(ctx, resource, request.validate_only).await
+        let outcome = match only_once(&twice, resource.resource_type, &resource.resource_name) {
+            Ok(()) => alter(ctx, resource, request.validate_only).await,
+            Err(refusal) => Err(refusal),
         };
         let answer = AlterConfigsResourceResponse::default()
             .with_resource_type(resource.resource_type)

@@ -60,22 +60,42 @@ pub fn layers<'a>(ctx: &RequestContext<'a>, configs: &'a Configs, own: &'a Overr
 /// Which entity a change is for; `None` means all brokers in `Broker`.
 pub fn entity(ctx: &RequestContext<'_>, resource_type: i8, name: &str) -> Result<ConfigEntity, Refusal> {
     match resource_type {
-        TOPIC if name.is_empty() => Err(Refusal::invalid("Default topic resources are not allowed.")),
+        TOPIC if name.is_empty() => Err(Refusal::invalid("a topic is named, there is no default one")),
         TOPIC => Ok(ConfigEntity::Topic(name.to_owned())),
         BROKER if name.is_empty() => Ok(ConfigEntity::Broker(None)),
         BROKER => {
             let own = ctx.services.broker_id;
-            let id =
-                name.parse().map_err(|_| Refusal::invalid(format!("Node id must be an integer, but it is: {name}")))?;
-            if BrokerId(id) != own {
-                return Err(Refusal::invalid(format!("Unexpected broker id, expected {own}, but received {id}")));
-            }
+            is_own(own, name)?;
             Ok(ConfigEntity::Broker(Some(own)))
         }
-        CLIENT_METRICS => Err(Refusal::invalid(
-            "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS",
-        )),
-        other => Err(Refusal::invalid(format!("Unknown resource type {other}"))),
+        CLIENT_METRICS => Err(no_client_metrics()),
+        other => Err(unknown_type(other)),
+    }
+}
+
+/// Whether `name` is the id of this broker, `own`: what a broker is configured with only itself knows.
+pub fn is_own(own: BrokerId, name: &str) -> Result<(), Refusal> {
+    match name.parse() {
+        Ok(id) if BrokerId(id) == own => Ok(()),
+        Ok(id) => Err(Refusal::invalid(format!("this is broker {own}, broker {id} is asked for"))),
+        Err(_) => Err(Refusal::invalid(format!("{name} is no broker id"))),
+    }
+}
+
+/// Client metrics subscriptions (KIP-714) come with KRaft only.
+pub fn no_client_metrics() -> Refusal {
+    Refusal::invalid("a cluster with ZooKeeper has no client metrics subscriptions")
+}
+
+pub fn unknown_type(resource_type: i8) -> Refusal {
+    Refusal::invalid(format!("there is no resource type {resource_type}"))
+}
+
+/// Refuses a resource that is one of `twice`.
+pub fn only_once(twice: &HashSet<(i8, &str)>, resource_type: i8, name: &str) -> Result<(), Refusal> {
+    match twice.contains(&(resource_type, name)) {
+        true => Err(Refusal::invalid("the resource stands twice in the request")),
+        false => Ok(()),
     }
 }
 
@@ -83,11 +103,11 @@ pub fn entity(ctx: &RequestContext<'_>, resource_type: i8, name: &str) -> Result
 pub fn check_keys<'a>(keys: impl Iterator<Item = (&'a str, bool)> + Clone) -> Result<(), Refusal> {
     let mut seen = HashSet::new();
     if !keys.clone().all(|(key, _)| seen.insert(key)) {
-        return Err(Refusal::invalid("Error due to duplicate config keys"));
+        return Err(Refusal::invalid("a key is given twice"));
     }
     let nulls: Vec<&str> = keys.filter(|(_, is_null)| *is_null).map(|(key, _)| key).collect();
     if !nulls.is_empty() {
-        return Err(Refusal::invalid(format!("Null value not supported for : {}", nulls.join(", "))));
+        return Err(Refusal::invalid(format!("keys without a value: {}", nulls.join(", "))));
     }
     Ok(())
 }
@@ -113,7 +133,7 @@ pub async fn replace(
     match entity {
         ConfigEntity::Topic(topic) => {
             if ctx.services.cluster.load().topic(&topic).is_none() {
-                let message = format!("The topic '{topic}' does not exist.");
+                let message = format!("there is no topic '{topic}'");
                 return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, message));
             }
             TopicConfig::resolve(&layers.topic_defaults(), &overrides)

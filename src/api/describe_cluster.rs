@@ -22,12 +22,8 @@ pub async fn handle(
     let answer = DescribeClusterResponse::default();
     if request.endpoint_type != BROKERS {
         let (code, message) = match request.endpoint_type {
-            CONTROLLERS => (
-                ErrorCode::MismatchedEndpointType,
-                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-                    .into(),
-            ),
-            other => (ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {other}")),
+            CONTROLLERS => (ErrorCode::MismatchedEndpointType, "brokers listen here, controllers do not".to_owned()),
+            other => (ErrorCode::UnsupportedEndpointType, format!("there is no endpoint type {other}")),
         };
         return Ok(answer.with_error_code(code.code()).with_error_message(Some(StrBytes::from_string(message))));
     }

@@ -12,13 +12,14 @@ use kafka_protocol::messages::describe_configs_response::{
 use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
 
-use super::config_resource::{BROKER, BROKER_LOGGER, CLIENT_METRICS, Refusal, TOPIC, current, layers};
+use super::config_resource::{
+    BROKER, BROKER_LOGGER, CLIENT_METRICS, Refusal, TOPIC, current, is_own, layers, no_client_metrics, unknown_type,
+};
 use super::context::RequestContext;
 use super::serve::Close;
 use crate::config::dynamic::Entry;
 use crate::controller::topic_names;
 use crate::metastore::schema::ConfigEntity;
-use crate::types::BrokerId;
 use crate::wire::error_code::ErrorCode;
 
 pub async fn handle(
@@ -65,28 +66,17 @@ async fn describe(ctx: &RequestContext<'_>, resource: &DescribeConfigsResource) 
         }
         BROKER if name.is_empty() => Ok(layers.default_entries()),
         BROKER => {
-            is_own(ctx, name, " or empty string,")?;
+            is_own(ctx.services.broker_id, name)?;
             Ok(layers.broker_entries())
         }
-        BROKER_LOGGER if name.is_empty() => Err(Refusal::invalid("Broker id must not be empty")),
+        BROKER_LOGGER if name.is_empty() => Err(Refusal::invalid("no broker is named")),
         BROKER_LOGGER => {
-            is_own(ctx, name, "")?;
+            is_own(ctx.services.broker_id, name)?;
             Err(Refusal::invalid("broker loggers are not Kafka's here; the log level is set at start"))
         }
-        CLIENT_METRICS if name.is_empty() => {
-            Err(Refusal::invalid("Client metrics subscription name must not be empty"))
-        }
-        CLIENT_METRICS => Err(Refusal::invalid("Config type client-metrics is only supported on KRaft clusters")),
-        other => Err(Refusal::invalid(format!("Unknown resource type {other}"))),
-    }
-}
-
-fn is_own(ctx: &RequestContext<'_>, name: &str, or: &str) -> Result<(), Refusal> {
-    let own = ctx.services.broker_id;
-    match name.parse() {
-        Ok(id) if BrokerId(id) == own => Ok(()),
-        Ok(id) => Err(Refusal::invalid(format!("Unexpected broker id, expected {own}{or} but received {id}"))),
-        Err(_) => Err(Refusal::invalid(format!("Broker id must be an integer, but it is: {name}"))),
+        CLIENT_METRICS if name.is_empty() => Err(Refusal::invalid("no client metrics subscription is named")),
+        CLIENT_METRICS => Err(no_client_metrics()),
+        other => Err(unknown_type(other)),
     }
 }
 

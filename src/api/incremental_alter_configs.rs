@@ -12,7 +12,7 @@ use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsRe
 use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use kafka_protocol::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 
-use super::config_resource::{BROKER_LOGGER, Refusal, check_keys, duplicates, entity, replace};
+use super::config_resource::{BROKER_LOGGER, Refusal, check_keys, duplicates, entity, only_once, replace};
 use super::context::RequestContext;
 use super::serve::Close;
 use crate::config::def::{Key, Kind};
@@ -32,10 +32,9 @@ pub async fn handle(
     let twice = duplicates(request.resources.iter().map(|r| (r.resource_type, r.resource_name.as_str())));
     let mut responses = Vec::new();
     for resource in &request.resources {
-        let outcome = if twice.contains(&(resource.resource_type, resource.resource_name.as_str())) {
-            Err(Refusal::invalid("Each resource must appear at most once."))
-        } else {
-            alter(ctx, resource, request.validate_only).await
+        let outcome = match only_once(&twice, resource.resource_type, &resource.resource_name) {
+            Ok(()) => alter(ctx, resource, request.validate_only).await,
+            Err(refusal) => Err(refusal),
         };
         let answer = AlterConfigsResourceResponse::default()
             .with_resource_type(resource.resource_type)
@@ -78,8 +77,8 @@ fn apply(
             overrides.remove(name);
             return Ok(());
         }
-        APPEND => ("append", true),
-        SUBTRACT => ("subtract", false),
+        APPEND => ("appended to", true),
+        SUBTRACT => ("subtracted from", false),
         _ => return Err(Refusal { code: ErrorCode::UnknownServerError, message: None }),
     };
     let key = match entity {
@@ -88,7 +87,7 @@ fn apply(
     };
     let Some(key) = key else { return Err(Refusal { code: ErrorCode::UnknownServerError, message: None }) };
     if key.kind != Kind::List {
-        let message = format!("Config value {word} is not allowed for config key: {name}");
+        let message = format!("{name} is no list: nothing can be {word} it");
         return Err(Refusal::new(ErrorCode::InvalidConfig, message));
     }
     let changed = change_list(key, overrides.get(name).map(String::as_str), value, append);

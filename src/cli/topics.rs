@@ -123,8 +123,8 @@ fn create(args: &Args, client: &mut Client) -> anyhow::Result<()> {
     let name = args.topic.as_deref().unwrap_or_default();
     if name.contains(['.', '_']) {
         println!(
-            "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. \
-             To avoid issues it is best to use either, but not both."
+            "WARNING: in metric names '.' and '_' are the same: topics that differ only in them cannot both be created. \
+             Use one of the two throughout."
         );
     }
     let config = |pair: &String| -> anyhow::Result<CreatableTopicConfig> {

@@ -286,7 +286,7 @@ impl<'a> Layers<'a> {
 /// [`AlterError::Secret`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AlterError {
-    #[error("Cannot update these configs dynamically: {0}")]
+    #[error("{0} cannot be altered while the broker runs")]
     NotDynamic(String),
     #[error("{0}: can be altered only for one listener, with the prefix listener.name.<listener>.")]
     OnlyPerListener(String),

@@ -229,11 +229,9 @@ pub enum TopicConfigError {
     BadValue(#[from] BadValue),
     #[error("conflict topic config setting min.compaction.lag.ms ({min}) > max.compaction.lag.ms ({max})")]
     CompactionLags { min: i64, max: i64 },
-    #[error(
-        "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
-    )]
+    #[error("remote.storage.enable cannot be set: the broker has no tiered storage")]
     TieredStorage,
-    #[error("It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode.")]
+    #[error("remote.log.delete.on.disable and remote.log.copy.disable cannot be set in a cluster with ZooKeeper")]
     TieredStorageEnd,
 }
 

@@ -124,8 +124,8 @@ fn what_may_be_altered() {
         assert_eq!(check(key, value, all), Ok(()), "{key}={value}");
     }
     for (key, value, all, error) in [
-        ("num.partitions", "3", false, "Cannot update these configs dynamically: num.partitions"),
-        ("log.retention.hours", "3", true, "Cannot update these configs dynamically: log.retention.hours"),
+        ("num.partitions", "3", false, "num.partitions cannot be altered while the broker runs"),
+        ("log.retention.hours", "3", true, "log.retention.hours cannot be altered while the broker runs"),
         (
             "log.segment.bytes",
             "5",
