@@ -211,9 +211,15 @@ impl Log {
 
     /// Without the append lock.
     pub fn offsets(&self) -> LogOffsets {
+        self.offsets_while(|| {})
+    }
+
+    /// With `meanwhile` happening between the two reads whose order matters.
+    pub(super) fn offsets_while(&self, meanwhile: impl FnOnce()) -> LogOffsets {
         // The smaller ones first: each only grows, so what is read later is not below.
         let log_start = self.log_start();
         let high_watermark = self.high_watermark();
+        meanwhile();
         // After the high watermark: a transaction whose records that covers is noted here before they are in the log.
         // Read before it, one that begins and is replicated in between would be taken for decided.
         let first_unstable = Offset(self.first_unstable.load(Ordering::Acquire));

@@ -21,6 +21,8 @@ impl Log {
         min_one_batch: bool,
     ) -> Result<LogRead, ReadError> {
         self.online().map_err(|e| self.read_failed(e))?;
+        // Before the log start, which moves before segments go: one that is missing here lies below it.
+        let view = self.view.load_full();
         let end = self.log_end();
         let start = self.log_start();
         if from < start || from > end {
@@ -30,7 +32,6 @@ impl Log {
         if from >= upper {
             return Ok(LogRead::default());
         }
-        let view = self.view.load_full();
         match self.read_view(&view, from, upper, max_bytes, min_one_batch) {
             Ok(read) => Ok(read),
             // The segment went away under the view: what it held is below the log start now.

@@ -1,5 +1,3 @@
-use std::sync::atomic::{AtomicBool, AtomicI64};
-
 use super::*;
 use crate::clock::ManualClock;
 use crate::random::SeededRandom;
@@ -86,37 +84,21 @@ fn what_was_read_of_a_segment_that_is_gone_since_still_names_its_aborted_transac
 }
 
 #[test]
-fn an_open_transaction_is_never_seen_as_decided() {
+fn a_transaction_that_begins_during_a_look_is_not_seen_as_decided() {
     let (_, world) = sim();
     let manager = world.start().unwrap();
     let log = world.log(&manager, "t").unwrap();
-    // Where the transaction begins that is open or about to be; -1 from before its marker on.
-    let open = AtomicI64::new(-1);
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let look = scope.spawn(|| {
-            while !done.load(Ordering::SeqCst) {
-                let (offsets, open) = (log.offsets(), open.load(Ordering::SeqCst));
-                assert!(offsets.log_start <= offsets.last_stable, "{offsets:?}");
-                assert!(offsets.last_stable <= offsets.high_watermark, "{offsets:?}");
-                assert!(open == -1 || offsets.last_stable <= Offset(open), "{offsets:?}, open since {open}");
-            }
-        });
-        for round in 0..3000 {
-            let sender = Sender { id: 7, epoch: 0, sequence: round, transactional: true };
-            open.store(log.offsets().log_end.0, Ordering::SeqCst);
-            let info = log.append_as_leader(&mut batch_of(1, 1000, 5, Some(sender)), client(0, 1000)).unwrap();
-            log.set_high_watermark(info.last_offset + 1);
-            open.store(-1, Ordering::SeqCst);
-            let by = AppendParams { origin: Origin::Coordinator, ..client(0, 1000) };
-            let info = log.append_as_leader(&mut marker(7, 0, true, 1), by).unwrap();
-            log.set_high_watermark(info.last_offset + 1);
-            if look.is_finished() {
-                break;
-            }
-        }
-        done.store(true, Ordering::SeqCst);
+    log.append_as_leader(&mut batch(2), client(0, 1000)).unwrap();
+    log.set_high_watermark(Offset(2));
+    let seen = log.offsets_while(|| {
+        let sender = Sender { id: 7, epoch: 0, sequence: 0, transactional: true };
+        log.append_as_leader(&mut batch_of(3, 1000, 5, Some(sender)), client(0, 1000)).unwrap();
+        log.set_high_watermark(Offset(5));
     });
+    assert_eq!(seen.last_stable, Offset(2));
+    // A log start that rises meanwhile takes the others along.
+    let seen = log.offsets_while(|| log.raise_log_start(Offset(4)));
+    assert!(seen.log_start <= seen.last_stable && seen.last_stable <= seen.high_watermark, "{seen:?}");
 }
 
 fn refusal(result: Result<LogManager, ManagerError>) -> String {
