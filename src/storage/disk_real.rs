@@ -171,3 +171,22 @@ impl DiskFile for RealFile {
         Some(self.0.as_fd())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_does_not_wait_gives_what_is_cached_and_never_less_than_a_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = RealDisk.open(&dir.path().join("f"), Open::CreateNew).unwrap();
+        file.write_all_at(b"just written", 0).unwrap();
+        let mut bytes = [0; 7];
+        match file.read_at_nowait(&mut bytes, 5).unwrap() {
+            Some(read) => assert_eq!(bytes[..read], b"written"[..read]),
+            None => panic!("just written and not in the page cache"),
+        }
+        // At the end nothing can be told from the cache alone.
+        assert!(matches!(file.read_at_nowait(&mut bytes, 12).unwrap(), None | Some(0)));
+    }
+}
