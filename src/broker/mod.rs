@@ -32,9 +32,8 @@ use self::halt::Halt;
 use crate::api::Services;
 use crate::api::fetch_session::FetchSessions;
 use crate::clock::Clock;
-use crate::cluster::{Cluster, Configs, DynamicConfigs, Overrides, Registrar, RegistrationError, Session, Snapshot};
-use crate::config::dynamic::Layers;
-use crate::config::{BrokerConfig, TopicConfig};
+use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Session, Snapshot};
+use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::driver;
 use crate::controller::receiver::ControlReceiver;
@@ -231,7 +230,15 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     };
     let controller = controller::start(parts, configs.clone(), partitions.clone()).await?;
     failures.handle(&*spawner, partitions.clone(), session.clone(), broker_id);
-    let admin = Admin::new(controller.clone(), session.clone(), cluster.clone(), config.clone(), random.clone());
+    let admin = Admin::new(
+        controller.clone(),
+        session.clone(),
+        cluster.clone(),
+        configs.clone(),
+        broker_id,
+        config.clone(),
+        random.clone(),
+    );
 
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
     let services = Arc::new(Services {
@@ -308,19 +315,12 @@ fn topic_configs(config: &Arc<BrokerConfig>, configs: &Arc<DynamicConfigs>, brok
     let (config, configs) = (config.clone(), configs.clone());
     Box::new(move |topic| {
         let configs = configs.load();
-        let defaults = topic_defaults(&config, &configs, broker_id);
+        let defaults = configs.topic_defaults(&config, broker_id);
         Arc::new(match configs.topics.get(topic) {
             Some(overrides) => stored::resolve(&defaults, topic, overrides),
             None => defaults,
         })
     })
-}
-
-/// What a topic is that sets nothing, with the broker's dynamic configuration.
-fn topic_defaults(config: &BrokerConfig, configs: &Configs, broker_id: BrokerId) -> TopicConfig {
-    let none = Overrides::default();
-    let own = configs.brokers.get(&broker_id).unwrap_or(&none);
-    Layers { fixed: config, default: &configs.broker_default, own }.topic_defaults()
 }
 
 /// Runs `job` on the blocking pool.

@@ -41,7 +41,7 @@ pub async fn read(store: &dyn Metastore, config: &BrokerConfig, broker_id: Broke
             stored.configs.brokers.insert(id, overrides(store, &ConfigEntity::Broker(Some(id))).await?);
         }
     }
-    let defaults = super::topic_defaults(config, &stored.configs, broker_id);
+    let defaults = stored.configs.topic_defaults(config, broker_id);
     let (configs, defaults) = (&stored.configs.topics, &defaults);
     stored.topics = stream::iter(children(store, paths::TOPICS).await?)
         .map(|topic| async move {

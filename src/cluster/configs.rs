@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use crate::config::dynamic::Layers;
+use crate::config::{BrokerConfig, TopicConfig};
 use crate::types::BrokerId;
 
 /// Overrides of one entity, key to value, as stored.
@@ -17,6 +19,15 @@ pub struct Configs {
     /// `/config/brokers/<default>`.
     pub broker_default: Overrides,
     pub brokers: BTreeMap<BrokerId, Overrides>,
+}
+
+impl Configs {
+    /// What a topic is on `broker` that sets nothing: the broker's file under these overrides.
+    pub fn topic_defaults(&self, fixed: &BrokerConfig, broker: BrokerId) -> TopicConfig {
+        let none = Overrides::default();
+        let own = self.brokers.get(&broker).unwrap_or(&none);
+        Layers { fixed, default: &self.broker_default, own }.topic_defaults()
+    }
 }
 
 /// The current overrides, swapped by the config change listener.

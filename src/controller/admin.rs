@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::placement::{Candidate, PlacementError, Start, place};
 use super::start::ControllerHandle;
 use super::topic_names;
-use crate::cluster::{Cluster, Session, Snapshot, ensure_path, until_known};
+use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, ensure_path, until_known};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::schema::{
     ConfigChange, ConfigEntity, Controller, EntityConfig, ReplicaAssignment, TopicAssignment, paths,
@@ -87,6 +87,8 @@ pub struct Admin {
     controller: ControllerHandle,
     session: Arc<Session>,
     cluster: Arc<Cluster>,
+    configs: Arc<DynamicConfigs>,
+    broker: BrokerId,
     config: Arc<BrokerConfig>,
     random: Arc<dyn Random>,
 }
@@ -96,10 +98,12 @@ impl Admin {
         controller: ControllerHandle,
         session: Arc<Session>,
         cluster: Arc<Cluster>,
+        configs: Arc<DynamicConfigs>,
+        broker: BrokerId,
         config: Arc<BrokerConfig>,
         random: Arc<dyn Random>,
     ) -> Admin {
-        Admin { controller, session, cluster, config, random }
+        Admin { controller, session, cluster, configs, broker, config, random }
     }
 
     /// Whether this broker is the active controller.
@@ -386,7 +390,8 @@ impl Admin {
         if !assignment.keys().copied().eq((0..).take(assignment.len())) {
             return bad_assignment("partitions are not numbered 0, 1, 2 and so on".into());
         }
-        if let Err(error) = TopicConfig::resolve(&self.config.topic_defaults, overrides) {
+        let defaults = self.configs.load().topic_defaults(&self.config, self.broker);
+        if let Err(error) = TopicConfig::resolve(&defaults, overrides) {
             return Err(AdminError::new(ErrorCode::InvalidConfig, error));
         }
         Ok(())

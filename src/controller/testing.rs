@@ -159,7 +159,8 @@ impl Node {
             spawner,
         };
         let controller = start(parts, configs.clone(), table.clone()).await.unwrap();
-        let admin = Admin::new(controller.clone(), session.clone(), cluster.clone(), config, random);
+        let admin =
+            Admin::new(controller.clone(), session.clone(), cluster.clone(), configs.clone(), id, config, random);
         let node = Node { tree, eyes, session, table, cluster, configs, receiver, controller, admin, sent, _dir: None };
         node.until(|snapshot| snapshot.controller.is_some()).await;
         node

@@ -1,5 +1,6 @@
 //! From request to znodes to partitions, on one broker. Nodes and JSON as a live 3.9.1 writes them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::admin::NewTopic;
@@ -226,6 +227,23 @@ async fn what_cannot_be_created_is_refused_in_kafkas_order() {
     let created = node.admin.create_topic(topic("n", -1, -1), true).await.unwrap();
     assert_eq!((created.num_partitions, created.replication_factor, created.id.is_zero()), (1, 1, true));
     assert_eq!(node.node("/config/topics/n").await, None, "validate_only writes nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_topic_is_checked_against_the_brokers_dynamic_defaults() {
+    let node = Node::fresh().await;
+    let topic = || NewTopic {
+        name: "t".into(),
+        num_partitions: 1,
+        replication_factor: 1,
+        configs: vec![("max.compaction.lag.ms".into(), Some("500".into()))],
+        ..NewTopic::default()
+    };
+    assert!(node.admin.create_topic(topic(), true).await.is_ok());
+    let lag = BTreeMap::from([("log.cleaner.min.compaction.lag.ms".to_owned(), "1000".to_owned())]);
+    node.configs.update(|configs| configs.broker_default = Arc::new(lag));
+    let refused = node.admin.create_topic(topic(), true).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::InvalidConfig, "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
