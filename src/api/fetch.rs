@@ -375,3 +375,6 @@ fn answer(
     parts.push(Part::Bytes(rest));
     Reply::Send(Response { parts, throttle_ms: 0 })
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,4 +18,4 @@ pub mod partition;
 pub mod table;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -347,6 +347,12 @@ impl Partition {
         self.fetches.park(parked, reader);
     }
 
+    /// Fetches parked, those that ended since the last wake included.
+    #[cfg(test)]
+    pub fn parked(&self) -> usize {
+        self.fetches.len()
+    }
+
     /// What `reader` may see: high watermark, last stable offset, or log end.
     /// A consumer of a leader that does not know yet how far its predecessor committed gets OFFSET_NOT_AVAILABLE
     /// (KIP-207).

@@ -85,7 +85,7 @@ impl ParkedFetches {
     }
 
     #[cfg(test)]
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.lock().len()
     }
 }

@@ -103,3 +103,51 @@ fn convert(stored: &[u8], from: Offset, to_magic: i8, scratch: &mut Scratch) -> 
     out.truncate(limit.unwrap_or(0));
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TopicConfig;
+    use crate::replication::testing::bench;
+    use crate::storage::log::{AppendParams, Origin};
+    use crate::types::{Acks, LeaderEpoch};
+    use crate::wire::batch::{BatchBuilder, BatchOptions};
+    use crate::wire::compression::Codec;
+    use crate::wire::fetch::Payload;
+
+    fn records(codec: Codec) -> Vec<u8> {
+        let mut batch = BatchBuilder::new(BatchOptions { codec, ..BatchOptions::default() }).unwrap();
+        batch.append(1_000, Some(b"k"), Some(b"v"), &[]).unwrap();
+        batch.finish().unwrap()
+    }
+
+    /// What a topic that holds a plain batch and then one of zstd answers from `from` on.
+    fn converted(from: i64, to_magic: i8) -> Result<Vec<u8>, ErrorCode> {
+        let bench = bench(TopicConfig::default());
+        let partition = bench.leader(&[1]);
+        for codec in [Codec::None, Codec::Zstd] {
+            let origin = Origin::Client { produce_version: 9 };
+            let params = AppendParams { origin, leader_epoch: LeaderEpoch::NONE, now_ms: 1_000 };
+            partition.append_to_leader(&mut records(codec), Acks::Leader, params).unwrap();
+        }
+        let from = Offset(from);
+        let read = partition.log().unwrap().read(from, Offset(2), 1 << 20, true).unwrap();
+        let stored = Stored { at: 0, slice: read.slice.unwrap(), from };
+        convert_all(vec![stored], to_magic).pop().unwrap().1
+    }
+
+    #[test]
+    fn zstd_is_refused_only_where_nothing_comes_before_it() {
+        for magic in [0, 1] {
+            let plain = converted(0, magic).unwrap();
+            assert_eq!((plain[16] as i8, &plain[..8]), (magic, &[0; 8][..]));
+            assert_eq!(converted(1, magic), Err(ErrorCode::UnsupportedCompressionType));
+        }
+    }
+
+    #[test]
+    fn a_refused_partition_has_null_records() {
+        let answer = refused(3, ErrorCode::UnsupportedCompressionType);
+        assert_eq!((answer.partition, answer.error.code(), answer.records.len()), (3, 76, None));
+    }
+}

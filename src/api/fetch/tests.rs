@@ -1,0 +1,91 @@
+use std::pin::pin;
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::config::TopicConfig;
+use crate::replication::testing::bench;
+use crate::storage::log::{AppendParams, Origin};
+use crate::storage::testing::batch;
+use crate::types::{Acks, Offset};
+
+/// A consumer's fetch of `partition` from `offset` on.
+fn fetching(partition: &Arc<Partition>, offset: i64) -> Fetching {
+    let asked = Asked {
+        topic: ResponseTopic { name: "t".into(), id: TopicId::ZERO },
+        partition: 0,
+        current_leader_epoch: LeaderEpoch::NONE,
+        fetch_offset: Offset(offset),
+        last_fetched_epoch: LeaderEpoch::NONE,
+        log_start_offset: Offset::NONE,
+        max_bytes: 1 << 20,
+    };
+    Fetching {
+        reader: Reader::Consumer(IsolationLevel::ReadUncommitted),
+        only_leader: true,
+        max_bytes: 1 << 20,
+        hard_limit: false,
+        targets: vec![Target { asked, partition: Ok(Arc::clone(partition)) }],
+    }
+}
+
+fn append(partition: &Partition, mut records: Vec<u8>) {
+    let params =
+        AppendParams { origin: Origin::Client { produce_version: 9 }, leader_epoch: LeaderEpoch::NONE, now_ms: 1_000 };
+    partition.append_to_leader(&mut records, Acks::Leader, params).unwrap();
+}
+
+fn bytes(reads: &[Read]) -> usize {
+    reads.iter().map(|read| bytes_of(read.as_ref().unwrap())).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_fetch_is_woken_by_the_append_that_completes_it() {
+    let bench = bench(TopicConfig::default());
+    let partition = bench.leader(&[1]);
+    let (_stop, shutdown) = Shutdown::new();
+    let one = batch(1).len();
+    let fetching = fetching(&partition, 0);
+    {
+        let mut wait = pin!(fetching.until_enough(2 * one as i32, 30_000, &shutdown));
+        assert!(wait.as_mut().now_or_never().is_none());
+        assert_eq!(partition.parked(), 1);
+        append(&partition, batch(1));
+        assert!(wait.as_mut().now_or_never().is_none(), "one batch is less than min_bytes");
+        append(&partition, batch(1));
+        let reads = wait.as_mut().now_or_never().expect("woken");
+        assert_eq!(bytes(&reads), 2 * one);
+    }
+    // It is gone with the next move at the latest.
+    append(&partition, batch(1));
+    assert_eq!(partition.parked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_fetch_is_answered_at_its_max_wait() {
+    let bench = bench(TopicConfig::default());
+    let partition = bench.leader(&[1]);
+    let (_stop, shutdown) = Shutdown::new();
+    let begun = tokio::time::Instant::now();
+    let reads = fetching(&partition, 0).until_enough(1, 500, &shutdown).await;
+    assert_eq!(bytes(&reads), 0);
+    assert!(begun.elapsed() >= Duration::from_millis(500));
+    append(&partition, batch(1));
+    assert_eq!(partition.parked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_no_wait_does_not_park() {
+    let bench = bench(TopicConfig::default());
+    let partition = bench.leader(&[1]);
+    let (_stop, shutdown) = Shutdown::new();
+    append(&partition, batch(1));
+    for (offset, min_bytes, max_wait_ms) in [(0, 1, 500), (1, 1, 0), (1, 0, 500), (2, 1, 500)] {
+        let reads = fetching(&partition, offset)
+            .until_enough(min_bytes, max_wait_ms, &shutdown)
+            .now_or_never()
+            .expect("at once");
+        assert_eq!(reads.iter().any(Result::is_err), offset == 2, "out of range is told at once");
+    }
+    assert_eq!(partition.parked(), 0);
+}
