@@ -25,8 +25,10 @@ use super::fence::{Fence, Lost};
 use super::receiver::ControlReceiver;
 use super::state::State;
 use crate::clock::Clock;
-use crate::cluster::{Broker, Registrar, Session, read_overrides, read_registration, settle, until_known};
-use crate::config::TopicConfig;
+use crate::cluster::{
+    Broker, DynamicConfigs, Registrar, Session, read_overrides, read_registration, settle, until_known,
+};
+use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::schema::{
     ConfigEntity, Controller, ControllerEpoch, Features, LogDirEvent, TopicAssignment, paths,
 };
@@ -42,9 +44,9 @@ pub struct Parts {
     pub registrar: Registrar,
     pub receiver: Arc<ControlReceiver>,
     pub peers: Box<dyn Peers>,
-    /// `unclean.leader.election.enable` of topics that do not set it.
-    pub topic_defaults: TopicConfig,
-    pub deletion_enabled: bool,
+    /// With `configs`: what `unclean.leader.election.enable` is for topics that do not set it.
+    pub config: Arc<BrokerConfig>,
+    pub configs: Arc<DynamicConfigs>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub spawner: Arc<dyn Spawner>,
@@ -261,7 +263,7 @@ impl Driver {
     async fn take_office(&mut self, store: Arc<dyn Metastore>, epoch: i32, epoch_version: i32) -> Result<(), Lost> {
         tracing::info!(epoch, "elected as controller");
         let fence = Fence { store, epoch_version };
-        let state = State::new(self.parts.broker, epoch, self.parts.deletion_enabled);
+        let state = State::new(self.parts.broker, epoch, self.parts.config.delete_topic_enable);
         self.term = Some(Term { state, fence: fence.clone(), channels: BTreeMap::new() });
         // A replaced leader's reads could lag behind what it must see.
         until_known(&*fence.store, || fence.store.sync("/")).await?;
@@ -515,10 +517,11 @@ async fn perform(
         Effect::ReadUnclean(states) => {
             let topics: BTreeSet<Arc<str>> = states.iter().map(|(tp, _)| Arc::clone(&tp.topic)).collect();
             let mut allowed = BTreeSet::new();
+            let defaults = parts.configs.load().topic_defaults(&parts.config, parts.broker);
             for topic in topics {
                 let entity = ConfigEntity::Topic(topic.to_string());
                 let overrides = read_overrides(&*term.fence.store, &entity).await?;
-                let (config, _) = TopicConfig::resolve_stored(&parts.topic_defaults, &overrides);
+                let (config, _) = TopicConfig::resolve_stored(&defaults, &overrides);
                 if config.unclean_leader_election_enable {
                     allowed.insert(topic);
                 }
