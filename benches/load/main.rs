@@ -37,7 +37,7 @@ struct Args {
     #[arg(long)]
     kafka_jars: Option<PathBuf>,
     /// How the limit program answers fetches: pread or sendfile.
-    #[arg(long, default_value = "pread")]
+    #[arg(long, default_value = "sendfile")]
     send: String,
     /// Passed by cargo.
     #[arg(long, hide = true)]

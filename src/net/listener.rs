@@ -3,15 +3,30 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
 /// Both directions of a connection.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
+    /// Sends up to `len` bytes of `file` from `position` on without copying them through this process. Ready with the
+    /// bytes sent, 0 at the end of the file; `None` where the kernel does not do that.
+    fn poll_send_file(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _file: BorrowedFd<'_>,
+        _position: u64,
+        _len: usize,
+    ) -> Option<Poll<io::Result<usize>>> {
+        None
+    }
+}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+/// What a simulation and tests connect with.
+impl Stream for DuplexStream {}
 
 /// Makes the stream of an accepted connection. Called on the runtime that will serve it, whose reactor it then uses.
 pub type OpenStream = Box<dyn FnOnce() -> io::Result<Box<dyn Stream>> + Send>;

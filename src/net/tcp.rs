@@ -2,10 +2,13 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::listener::{Incoming, Listener, Stream};
@@ -133,6 +136,34 @@ impl Listener for Tcp {
             peer_name: SocketAddr::new(canonical(peer.ip()), peer.port()).to_string(),
             open: Box::new(move || Ok(Box::new(TcpStream::from_std(stream)?) as Box<dyn Stream>)),
         })
+    }
+}
+
+impl Stream for TcpStream {
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: BorrowedFd<'_>,
+        position: u64,
+        len: usize,
+    ) -> Option<Poll<io::Result<usize>>> {
+        loop {
+            match self.poll_write_ready(cx) {
+                Poll::Pending => return Some(Poll::Pending),
+                Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error))),
+                Poll::Ready(Ok(())) => {}
+            }
+            let mut at = position;
+            let sent = self.try_io(Interest::WRITABLE, || Ok(rustix::fs::sendfile(&*self, file, Some(&mut at), len)?));
+            match sent {
+                // Not ready after all; asked again, which leaves the waker.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A file system without it.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return None,
+                other => return Some(Poll::Ready(other)),
+            }
+        }
     }
 }
 

@@ -1,8 +1,12 @@
 //! Responses to bytes of a connection: size prefix and parts in as few writes as possible.
 //!
-//! Encoded parts are written from where they lie, parts of files are read into a pooled buffer first. On loopback that
-//! took less CPU than sendfile; what is read is in the page cache as a rule. What is not is read on the blocking pool, so
-//! that a slow disk holds up this connection and not its neighbours.
+//! Encoded parts are written from where they lie. Large parts of files go by `sendfile` while they are in the page cache;
+//! small ones are read into a pooled buffer and leave with what is around them in one write. What is not in the page
+//! cache is read on the blocking pool, so that a slow disk holds up this connection and not its neighbours.
+//!
+//! Measured on two EPYC cores, kernel 6.18, loopback, 1 MiB answers, bare loops: `sendfile` 0.11 CPU-s/GB, `pread` and
+//! `write` through 1 MiB 0.27 (an older Xeon had it the other way round: 0.56 and 0.38). Through a nonblocking socket
+//! smaller buffers cost more: 512 KiB as much as 1 MiB, 128 KiB half as much again.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -10,6 +14,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Poll;
 
 use bytes::Bytes;
 
@@ -19,12 +24,19 @@ use crate::api::{Part, Response};
 use crate::clock::Clock;
 use crate::spawn::{Spawner, for_request};
 use crate::storage::disk::DiskFile;
+use crate::storage::log::FileSlice;
 
 /// Most pieces handed to the kernel at once.
 const MAX_SLICES: usize = 64;
 
 /// Queued answers are written when there are this many bytes of them.
 pub const ENOUGH: usize = 256 << 10;
+
+/// From this many bytes on a part of a file is worth system calls of its own.
+const SEND_FILE: usize = 64 << 10;
+
+/// Most bytes sent between two looks at the page cache.
+const SEND_FILE_STEP: usize = 1 << 20;
 
 /// What the next write begins with, in order.
 #[derive(Debug)]
@@ -86,6 +98,15 @@ impl ResponseWriter {
                     Part::File(slice) => {
                         let mut done = 0;
                         while done < slice.len {
+                            let rest = FileSlice {
+                                file: Arc::clone(&slice.file),
+                                position: slice.position + done as u64,
+                                len: slice.len - done,
+                            };
+                            if let Some(sent) = out.send_file(&rest, stream, clock, progress).await? {
+                                done += sent;
+                                continue;
+                            }
                             let buffer = out.buffer.get_or_insert_with(|| self.buffers.take());
                             let free = buffer.get_mut(out.filled..).unwrap_or_default();
                             let wanted = free.len().min(slice.len - done);
@@ -136,6 +157,36 @@ struct Gather {
 }
 
 impl Gather {
+    /// Sends the beginning of a large slice that is in the page cache, after the pieces before it. `None`: it has to be
+    /// read.
+    async fn send_file(
+        &mut self,
+        slice: &FileSlice,
+        stream: &mut dyn Stream,
+        clock: &dyn Clock,
+        progress: &AtomicI64,
+    ) -> io::Result<Option<usize>> {
+        let Some(fd) = slice.file.fd().filter(|_| slice.len >= SEND_FILE) else { return Ok(None) };
+        let len = slice.len.min(SEND_FILE_STEP);
+        // Both ends are there: then the middle is as well, as good as always.
+        for position in [slice.position, slice.position + len as u64 - 1] {
+            if slice.file.read_at_nowait(&mut [0], position).map_err(unreadable)?.is_none() {
+                return Ok(None);
+            }
+        }
+        self.write(stream, clock, progress).await?;
+        let sent = poll_fn(|cx| match stream.poll_send_file(cx, fd, slice.position, len) {
+            None => Poll::Ready(Ok(None)),
+            Some(sent) => sent.map_ok(Some),
+        })
+        .await?;
+        if sent == Some(0) {
+            return Err(unreadable(io::ErrorKind::UnexpectedEof.into()));
+        }
+        progress.store(clock.monotonic_ms(), Ordering::Relaxed);
+        Ok(sent)
+    }
+
     /// Fills the next `wanted` bytes of the buffer on the blocking pool.
     async fn read_cold(
         &mut self,
@@ -210,7 +261,8 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
     use crate::sim::brokers::Inline;
-    use crate::storage::log::FileSlice;
+    use crate::storage::disk::{Disk, Open};
+    use crate::storage::disk_real::RealDisk;
     use tokio::io::{AsyncReadExt, duplex};
 
     /// Has every second page in the cache and tells how often it was waited for.
@@ -291,6 +343,53 @@ mod tests {
         let (_, read) = tokio::join!(write, client.read_to_end(&mut got));
         read.expect("read");
         assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
+    }
+
+    #[tokio::test]
+    async fn a_socket_gets_large_parts_of_files_in_their_place() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let content: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+        let file = RealDisk.open(&dir.path().join("segment"), Open::Create).expect("a file");
+        file.write_all_at(&content, 0).expect("written");
+        let lens = [SEND_FILE - 1, SEND_FILE, SEND_FILE_STEP, SEND_FILE_STEP + SEND_FILE + 1, 5];
+        let mut expected = Vec::new();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = tokio::net::TcpStream::connect(listener.local_addr().expect("an address")).await;
+        let (mut client, (mut server, _)) = (client.expect("connected"), listener.accept().await.expect("accepted"));
+        let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
+        for (n, len) in lens.into_iter().enumerate() {
+            let slice = FileSlice { file: file.clone(), position: n as u64 * 7, len };
+            let parts = vec![bytes(3), Part::File(slice), bytes(n)];
+            expected.extend((3 + len as u32 + n as u32).to_be_bytes());
+            expected.extend([9; 3]);
+            expected.extend(&content[n * 7..n * 7 + len]);
+            expected.extend(vec![9; n]);
+            writer.queue(Response { parts, throttle_ms: 0 }).expect("framed");
+        }
+        let write = async {
+            writer.flush(&mut server, &ManualClock::at(0), &AtomicI64::new(0)).await.expect("written");
+            drop(server);
+        };
+        let mut got = Vec::new();
+        let (_, read) = tokio::join!(write, client.read_to_end(&mut got));
+        read.expect("read");
+        assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_ends_early_ends_the_connection() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = RealDisk.open(&dir.path().join("segment"), Open::Create).expect("a file");
+        file.write_all_at(&vec![1; SEND_FILE], 0).expect("written");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = tokio::net::TcpStream::connect(listener.local_addr().expect("an address")).await;
+        let (client, (mut server, _)) = (client.expect("connected"), listener.accept().await.expect("accepted"));
+        let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
+        let part = Part::File(FileSlice { file, position: 0, len: 2 * SEND_FILE });
+        writer.queue(Response { parts: vec![part], throttle_ms: 0 }).expect("framed");
+        let written = writer.flush(&mut server, &ManualClock::at(0), &AtomicI64::new(0)).await;
+        assert_eq!(written.expect_err("short").kind(), io::ErrorKind::UnexpectedEof);
+        drop(client);
     }
 
     #[tokio::test]
