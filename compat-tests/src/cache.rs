@@ -79,6 +79,47 @@ pub fn venv(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(dir.join("bin/python"))
 }
 
+/// `go/NAME/main.go`, built.
+pub fn go_program(name: &str) -> Result<PathBuf> {
+    let go = tool("go")?;
+    let source = sources().join("go");
+    let mut stamp = String::new();
+    for file in ["checks/checks.go", &format!("{name}/go.mod"), &format!("{name}/main.go")] {
+        stamp += &fs::read_to_string(source.join(file)).with_context(|| file.to_owned())?;
+    }
+    let dir = made(&format!("go-{name}"), &stamp, |dir| {
+        fetch(|| {
+            let mut command = Command::new(&go);
+            command.args(["build", "-o"]).arg(dir).arg(".").current_dir(source.join(name));
+            command.env("GOFLAGS", "-buildvcs=false -mod=readonly");
+            command
+        })
+    })?;
+    Ok(dir.join(name))
+}
+
+/// `node/` with the packages of its lock file installed beside a copy of the programs. Answers the folder.
+pub fn node_programs() -> Result<PathBuf> {
+    let npm = tool("npm")?;
+    let source = sources().join("node");
+    let mut stamp = String::new();
+    for file in NODE_FILES {
+        stamp += &fs::read_to_string(source.join(file)).with_context(|| file.to_owned())?;
+    }
+    made("node", &stamp, |dir| {
+        for file in NODE_FILES {
+            fs::copy(source.join(file), dir.join(file))?;
+        }
+        fetch(|| {
+            let mut command = Command::new(&npm);
+            command.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(dir);
+            command
+        })
+    })
+}
+
+const NODE_FILES: [&str; 4] = ["package.json", "package-lock.json", "checks.js", "kafkajs.js"];
+
 /// Java classes compiled from `java/FILE` against a folder of jars. Answers the class path.
 pub fn java_program(file: &str, pom: &str) -> Result<String> {
     let javac = tool("javac")?;

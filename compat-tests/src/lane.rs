@@ -115,6 +115,16 @@ impl Run {
         Ok(self.broker()?.address())
     }
 
+    /// Stops the lane's broker in order and starts it again on the same address. A skip where it is somebody else's.
+    pub fn restart(&mut self) -> Result<()> {
+        if let On::At(address) = &self.on {
+            return skip(format!("the broker on {address} is not ours to restart"));
+        }
+        let broker = self.broker()?;
+        broker.stop()?;
+        broker.start_again()
+    }
+
     /// Runs `work`; once more, alone, if it fails. Both results are shown.
     pub fn unit(&mut self, name: impl Into<String>, work: impl Fn() -> Result<()>) {
         let name = name.into();

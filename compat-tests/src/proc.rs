@@ -1,8 +1,8 @@
 //! Programs of other people: found, run with a time limit, their output kept.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,16 +49,50 @@ pub fn tail(text: &str, lines: usize) -> String {
 
 /// Runs to the end or for `limit`, whichever comes first; past it the whole process group is killed.
 pub fn run(command: &mut Command, input: &[u8], limit: Duration) -> Result<Output> {
+    supervised(command, limit, |mut stdin, mut stdout| {
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                // A program that ends before reading everything is judged by its exit code.
+                let _ = stdin.as_mut().map(|pipe| pipe.write_all(input));
+            });
+            drain(stdout.as_mut())
+        })
+    })
+}
+
+/// As [`run`]; `answer` sees each line of standard output and may say a line to the program's standard input.
+pub fn converse(
+    command: &mut Command,
+    limit: Duration,
+    mut answer: impl FnMut(&str) -> Option<String> + Send,
+) -> Result<Output> {
+    supervised(command, limit, |mut stdin, stdout| {
+        let (mut heard, mut start) = (Vec::new(), 0);
+        let Some(stdout) = stdout else { return heard };
+        let mut lines = BufReader::new(stdout);
+        while lines.read_until(b'\n', &mut heard).is_ok_and(|read| read > 0) {
+            if let Some(said) = answer(String::from_utf8_lossy(&heard[start..]).trim_end()) {
+                // One that does not listen is judged by what it says afterwards.
+                let _ = stdin.as_mut().map(|pipe| pipe.write_all((said + "\n").as_bytes()));
+            }
+            start = heard.len();
+        }
+        heard
+    })
+}
+
+/// Runs the program with `talk` at its standard input and output; `talk` answers what it read.
+fn supervised(
+    command: &mut Command,
+    limit: Duration,
+    talk: impl FnOnce(Option<ChildStdin>, Option<ChildStdout>) -> Vec<u8> + Send,
+) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().with_context(|| format!("start {name}"))?;
-    let (mut stdin, mut stdout, mut stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (stdin, stdout, mut stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     thread::scope(|scope| {
-        scope.spawn(move || {
-            // A program that ends before reading everything is judged by its exit code.
-            let _ = stdin.take().map(|mut pipe| pipe.write_all(input));
-        });
-        let out = scope.spawn(move || drain(stdout.as_mut()));
+        let out = scope.spawn(move || talk(stdin, stdout));
         let err = scope.spawn(move || drain(stderr.as_mut()));
         let status = wait(&mut child, limit)?;
         if status.is_none() {

@@ -4,19 +4,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::checks;
+use super::checks::{self, Program};
 use crate::cache;
 use crate::lane::Run;
 
 pub fn lane(run: &mut Run) -> Result<()> {
-    let address = run.address()?;
-    let records = if run.full() { "100000" } else { "3000" };
     for (version, pom) in [("3.9.1", "kafka-3.9.1"), ("4.1.0", "clients-4.1.0")] {
         let class_path = cache::java_program("Client.java", pom)?;
-        checks::count(run, version, Duration::from_secs(300), |attempt| {
+        let program = Program { what: version, records: (3_000, 100_000), limit: Duration::from_secs(300) };
+        checks::count(run, &program, || {
             let mut command = cache::java(&class_path)?;
-            let prefix = format!("java-{version}-{}-{attempt}", std::process::id());
-            command.args(["Client", &address, &prefix, records]);
+            command.arg("Client");
             Ok(command)
         })?;
     }

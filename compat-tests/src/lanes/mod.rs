@@ -7,10 +7,12 @@ mod durability;
 mod franz_go;
 mod hostile;
 mod java;
-mod kafka_python;
+mod kafkajs;
 mod kcat;
 mod librdkafka;
 mod load;
+mod python;
+mod sarama;
 mod tools;
 
 use crate::lane::Lane;
@@ -24,7 +26,11 @@ pub const ALL: &[Lane] = &[
     Lane { name: "tools", what: "Kafka's own command line tools, on the broker and on its files", run: tools::lane },
     Lane { name: "cli", what: "klamm's own commands, beside Kafka's where both print the same", run: cli::lane },
     Lane { name: "franz-go", what: "franz-go and kadm", run: franz_go::lane },
-    Lane { name: "kafka-python", what: "kafka-python 2.0.2 and 3.0", run: kafka_python::lane },
+    Lane { name: "kafka-python", what: "kafka-python 2.0.2 and 3.0", run: python::kafka_python },
+    Lane { name: "sarama", what: "sarama 1.61.1, as the newest and as an old client", run: sarama::lane },
+    Lane { name: "aiokafka", what: "aiokafka 0.14", run: python::aiokafka },
+    Lane { name: "confluent-kafka", what: "confluent-kafka 2.16 for Python", run: python::confluent_kafka },
+    Lane { name: "kafkajs", what: "KafkaJS 2.2.4", run: kafkajs::lane },
     Lane {
         name: "twin",
         what: "the same bytes to a real Kafka 3.9.1, answers compared field by field",

@@ -1,11 +1,14 @@
-module klamm/compat
+module klamm/compat/franz-go
 
 go 1.23
 
 require (
 	github.com/twmb/franz-go v1.18.1
 	github.com/twmb/franz-go/pkg/kadm v1.15.0
+	klamm/compat/checks v0.0.0
 )
+
+replace klamm/compat/checks => ../checks
 
 require (
 	github.com/klauspost/compress v1.17.11 // indirect

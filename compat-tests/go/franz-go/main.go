@@ -1,39 +1,32 @@
-// franz-go: producer, assigned consumer, kadm. Arguments: BOOTSTRAP PREFIX RECORDS.
-// Prints "ok NAME" or "FAIL NAME: why" for each check and "done" at the end.
+// franz-go: producer, assigned consumer, kadm.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"klamm/compat/checks"
 )
 
-var (
-	bootstrap = os.Args[1]
-	prefix    = os.Args[2]
-	ctx       = context.Background()
-)
+var ctx = context.Background()
 
 func check(name string, work func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	if err := work(ctx); err != nil {
-		fmt.Printf("FAIL %s: %s\n", name, strings.ReplaceAll(err.Error(), "\n", " "))
-		return
-	}
-	fmt.Println("ok", name)
+	checks.Check(name, func() error {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		return work(ctx)
+	})
 }
 
 func client(options ...kgo.Opt) *kgo.Client {
-	options = append(options, kgo.SeedBrokers(bootstrap), kgo.DisableIdempotentWrite(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	options = append(options, kgo.SeedBrokers(checks.Bootstrap), kgo.DisableIdempotentWrite(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	cl, err := kgo.NewClient(options...)
 	if err != nil {
 		panic(err)
@@ -87,15 +80,8 @@ func consume(ctx context.Context, topic string, count int, options ...kgo.Opt) e
 	return nil
 }
 
-func want(right bool, format string, args ...any) error {
-	if right {
-		return nil
-	}
-	return fmt.Errorf(format, args...)
-}
-
 func main() {
-	records, _ := strconv.Atoi(os.Args[3])
+	records := checks.Records
 	adm := kadm.NewClient(client())
 	defer adm.Close()
 
@@ -104,14 +90,14 @@ func main() {
 		if err != nil {
 			return err
 		}
-		return want(len(m.Brokers) == 1 && m.Controller == 1 && m.Cluster != "", "%+v", m)
+		return checks.Want(len(m.Brokers) == 1 && m.Controller == 1 && m.Cluster != "", "%+v", m)
 	})
 	codecs := map[string]kgo.CompressionCodec{
 		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 	}
 	forever := "-1"
 	for _, name := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
-		topic := prefix + "-" + name
+		topic := checks.Prefix + "-" + name
 		check(name+" out and in", func(ctx context.Context) error {
 			made, err := adm.CreateTopic(ctx, 3, 1, map[string]*string{"retention.ms": &forever}, topic)
 			if err != nil {
@@ -126,7 +112,7 @@ func main() {
 			return consume(ctx, topic, records)
 		})
 	}
-	topic := prefix + "-none"
+	topic := checks.Prefix + "-none"
 	check("read committed", func(ctx context.Context) error {
 		return consume(ctx, topic, records, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	})
@@ -134,7 +120,7 @@ func main() {
 		return consume(ctx, topic, min(records, 600), kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1), kgo.DisableFetchSessions())
 	})
 	check("acks 0 and 1", func(ctx context.Context) error {
-		other := prefix + "-acks"
+		other := checks.Prefix + "-acks"
 		if _, err := adm.CreateTopic(ctx, 3, 1, nil, other); err != nil {
 			return err
 		}
@@ -159,7 +145,7 @@ func main() {
 			return err
 		}
 		found, _ := after.Lookup(topic, 0)
-		return want(end.Offset == int64(records+2)/3 && first.Offset == 0 && found.Offset == 2, "%v %v %v", first, end, found)
+		return checks.Want(end.Offset == int64(records+2)/3 && first.Offset == 0 && found.Offset == 2, "%v %v %v", first, end, found)
 	})
 	check("refusals", func(ctx context.Context) error {
 		if _, err := adm.CreateTopic(ctx, 1, 1, nil, topic); !errors.Is(err, kerr.TopicAlreadyExists) {
@@ -174,26 +160,20 @@ func main() {
 		return nil
 	})
 	check("configs", func(ctx context.Context) error {
-		value := "3600000"
+		value := "9000000000000"
 		res, err := adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &value}}, topic)
 		if err != nil || res[0].Err != nil {
 			return errors.Join(err, res[0].Err)
 		}
-		for {
+		return checks.Until("the new value", func() (bool, error) {
 			described, err := adm.DescribeTopicConfigs(ctx, topic)
 			if err != nil {
-				return err
+				return false, err
 			}
-			for _, c := range described[0].Configs {
-				if c.Key == "retention.ms" && c.MaybeValue() == value {
-					return nil
-				}
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+			return slices.ContainsFunc(described[0].Configs, func(c kadm.Config) bool {
+				return c.Key == "retention.ms" && c.MaybeValue() == value
+			}), nil
+		})
 	})
 	check("a bad config", func(ctx context.Context) error {
 		value := "0"
@@ -201,17 +181,17 @@ func main() {
 		if err != nil {
 			return err
 		}
-		return want(errors.Is(res[0].Err, kerr.InvalidConfig), "%v", res[0].Err)
+		return checks.Want(errors.Is(res[0].Err, kerr.InvalidConfig), "%v", res[0].Err)
 	})
 	check("broker configs", func(ctx context.Context) error {
 		described, err := adm.DescribeBrokerConfigs(ctx, 1)
 		if err != nil {
 			return err
 		}
-		return want(len(described) == 1 && len(described[0].Configs) > 100, "%d", len(described))
+		return checks.Want(len(described) == 1 && len(described[0].Configs) > 100, "%d", len(described))
 	})
 	check("more partitions", func(ctx context.Context) error {
-		res, err := adm.UpdatePartitions(ctx, 6, prefix+"-lz4")
+		res, err := adm.UpdatePartitions(ctx, 6, checks.Prefix+"-lz4")
 		if err != nil {
 			return err
 		}
@@ -225,14 +205,14 @@ func main() {
 			return err
 		}
 		deleted, _ := res.Lookup(topic, 0)
-		return want(deleted.Err == nil && deleted.LowWatermark == 5, "%+v", deleted)
+		return checks.Want(deleted.Err == nil && deleted.LowWatermark == 5, "%+v", deleted)
 	})
 	check("log dirs", func(ctx context.Context) error {
 		dirs, err := adm.DescribeBrokerLogDirs(ctx, 1, nil)
 		if err != nil {
 			return err
 		}
-		return want(dirs.Size() > 0, "empty")
+		return checks.Want(dirs.Size() > 0, "empty")
 	})
 	check("epoch ends", func(ctx context.Context) error {
 		var req kadm.OffsetForLeaderEpochRequest
@@ -242,14 +222,14 @@ func main() {
 			return err
 		}
 		end := res[topic][0]
-		return want(end.Err == nil && end.LeaderEpoch == 0 && end.EndOffset == int64(records+2)/3, "%+v", end)
+		return checks.Want(end.Err == nil && end.LeaderEpoch == 0 && end.EndOffset == int64(records+2)/3, "%+v", end)
 	})
 	check("delete topics", func(ctx context.Context) error {
-		res, err := adm.DeleteTopics(ctx, topic, prefix+"-gzip", "nowhere")
+		res, err := adm.DeleteTopics(ctx, topic, checks.Prefix+"-gzip", "nowhere")
 		if err != nil {
 			return err
 		}
-		return want(res[topic].Err == nil && errors.Is(res["nowhere"].Err, kerr.UnknownTopicOrPartition), "%+v", res)
+		return checks.Want(res[topic].Err == nil && errors.Is(res["nowhere"].Err, kerr.UnknownTopicOrPartition), "%+v", res)
 	})
-	fmt.Println("done")
+	checks.Done()
 }

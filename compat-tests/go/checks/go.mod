@@ -1,0 +1,3 @@
+module klamm/compat/checks
+
+go 1.23

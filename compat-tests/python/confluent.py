@@ -1,0 +1,277 @@
+"""confluent-kafka: producer, assigned consumer, admin."""
+import time
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+
+from checks import BOOTSTRAP, CODECS, EPOCH, FULL, PREFIX, RECORDS, check, done, ends, restart, until
+
+NONE = PREFIX + "-none"
+COMMON = {"bootstrap.servers": BOOTSTRAP, "broker.address.family": "v4", "log_level": 0}
+admin = AdminClient(COMMON)
+
+
+def code(error):
+    """Of an error or of the exception around it."""
+    return (error.args[0] if isinstance(error, KafkaException) else error).code()
+
+
+def fails(want, future):
+    try:
+        future.result(20)
+    except KafkaException as error:
+        assert code(error) == want, error
+        return
+    raise AssertionError("not refused")
+
+
+def producer(**settings):
+    return Producer({**COMMON, "linger.ms": 10, **{key.replace("_", "."): value for key, value in settings.items()}})
+
+
+def sent(out, *messages):
+    """Sends and waits. Answers what was delivered, and fails with the first error."""
+    reports = []
+    for message in messages:
+        while True:
+            try:
+                out.produce(**message, on_delivery=lambda error, delivered: reports.append((error, delivered)))
+                break
+            except BufferError:
+                out.poll(0.1)
+        out.poll(0)
+    assert out.flush(30) == 0
+    for error, _ in reports:
+        if error:
+            raise KafkaException(error)
+    return [delivered for _, delivered in reports]
+
+
+def record(topic, i):
+    headers = [("i", b"%d" % i), ("null", None)]
+    return dict(topic=topic, value=b"value %d" % i, key=b"k%d" % i, headers=headers, partition=i % 3, timestamp=EPOCH + i)
+
+
+def right(message):
+    i = message.offset() * 3 + message.partition()
+    assert (message.key(), message.value()) == (b"k%d" % i, b"value %d" % i), (message.offset(), message.value())
+    assert message.timestamp()[1] == EPOCH + i, message.timestamp()
+    assert message.headers() == [("i", b"%d" % i), ("null", None)], message.headers()
+
+
+def consumer(**settings):
+    # A group id must be set; it is never used: partitions are assigned, nothing is committed.
+    common = {**COMMON, "group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error", "fetch.wait.max.ms": 100}
+    return Consumer({**common, **{key.replace("_", "."): value for key, value in settings.items()}})
+
+
+def next_of(source):
+    end = time.time() + 20
+    while time.time() < end:
+        message = source.poll(0.5)
+        if message is None:
+            continue
+        if message.error():
+            raise KafkaException(message.error())
+        return message
+    raise AssertionError("no record came")
+
+
+def read(topic, count, begin=None, each=right, **settings):
+    """The first COUNT records of the topic, from the beginnings or from an offset in partition 0."""
+    source = consumer(**settings)
+    try:
+        where = [TopicPartition(topic, 0, begin)] if begin is not None else [TopicPartition(topic, i, OFFSET_BEGINNING) for i in range(3)]
+        source.assign(where)
+        due = {0: max(begin or 0, 0)}
+        for _ in range(count):
+            message = next_of(source)
+            assert message.offset() == due.get(message.partition(), 0), message.offset()
+            due[message.partition()] = message.offset() + 1
+            each(message)
+    finally:
+        source.close()
+
+
+def create(topic, count=3, replication=1, **configs):
+    # The timestamps are years old.
+    configs = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in configs.items()}}
+    return admin.create_topics([NewTopic(topic, count, replication, config=configs)])[topic]
+
+
+def cluster():
+    metadata = admin.list_topics(timeout=20)
+    assert list(metadata.brokers) == [1] and metadata.controller_id == 1, metadata.brokers
+
+
+def codec(name):
+    topic = "%s-%s" % (PREFIX, name)
+    create(topic).result(20)
+    delivered = sent(producer(compression_type=name), *[record(topic, i) for i in range(RECORDS)])
+    assert sorted((m.partition(), m.offset()) for m in delivered) == sorted((i % 3, i // 3) for i in range(RECORDS))
+    read(topic, RECORDS)
+
+
+def null():
+    topic = PREFIX + "-null"
+    create(topic).result(20)
+    want = [(None, b"v"), (b"k", None), (b"", b""), (None, None)]
+    for key, value in want:
+        sent(producer(), dict(topic=topic, key=key, value=value, partition=0))
+
+    def each(message):
+        assert (message.key(), message.value()) == want[message.offset()], message
+
+    read(topic, len(want), begin=0, each=each)
+
+
+def large():
+    topic = PREFIX + "-large"
+    create(topic).result(20)
+    try:
+        sent(producer(message_max_bytes=8_000_000), dict(topic=topic, value=b"x" * 2_000_000, partition=0))
+    except KafkaException as error:
+        assert code(error) == KafkaError.MSG_SIZE_TOO_LARGE, error
+    else:
+        raise AssertionError("2 MB were taken")
+    sizes = [100_000] * 40 + [900_000]
+    sent(producer(), *[dict(topic=topic, value=b"x" * size, partition=0) for size in sizes])
+
+    def each(message):
+        assert len(message.value()) == sizes[message.offset()], message.offset()
+
+    read(topic, len(sizes), begin=0, each=each, fetch_message_max_bytes=1000, fetch_max_bytes=1_000_000)
+
+
+def acks():
+    topic = PREFIX + "-acks"
+    create(topic).result(20)
+    for acks in ["all", "1", "0"]:
+        sent(producer(acks=acks), *[record(topic, i) for i in range(30)])
+    source = consumer()
+    for partition in range(3):
+        where = TopicPartition(topic, partition)
+        until("30 records", lambda: source.get_watermark_offsets(where, 20) == (0, 30))
+    source.close()
+
+
+def offsets():
+    source = consumer()
+    for partition, end in enumerate(ends()):
+        assert source.get_watermark_offsets(TopicPartition(NONE, partition), 20) == (0, end)
+    times = [EPOCH + 4, 0, EPOCH * 2]
+    found = source.offsets_for_times([TopicPartition(NONE, i, at) for i, at in enumerate(times)], 20)
+    assert [each.offset for each in found] == [2, 0, OFFSET_END], found
+    source.close()
+
+
+def seek():
+    end = ends()[0]
+    for begin in [0, 7, end - 1]:
+        read(NONE, 1, begin=begin)
+    source = consumer()
+    source.assign([TopicPartition(NONE, 0, 3)])
+    assert next_of(source).offset() == 3
+    source.seek(TopicPartition(NONE, 0, 9))
+    assert next_of(source).offset() == 9
+    source.close()
+    try:
+        read(NONE, 1, begin=end + 1)
+    except KafkaException as error:
+        # The reset policy is to say so.
+        assert code(error) == KafkaError._AUTO_OFFSET_RESET, error
+    else:
+        raise AssertionError("read past the end")
+
+
+def absent():
+    try:
+        sent(producer(), dict(topic=NONE, value=b"x", partition=9))
+    except KafkaException as error:
+        assert code(error) == KafkaError._UNKNOWN_PARTITION, error
+    else:
+        raise AssertionError("partition 9 took a record")
+    source = consumer()
+    try:
+        source.get_watermark_offsets(TopicPartition(PREFIX + "-nowhere", 0), 20)
+    except KafkaException as error:
+        assert code(error) in (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART), error
+    else:
+        raise AssertionError("nowhere has offsets")
+    source.close()
+
+
+def refusals():
+    fails(KafkaError.TOPIC_ALREADY_EXISTS, create(NONE))
+    fails(KafkaError.TOPIC_EXCEPTION, create("a/b"))
+    fails(KafkaError.INVALID_REPLICATION_FACTOR, create(PREFIX + "-bad", replication=9))
+    fails(KafkaError.INVALID_CONFIG, create(PREFIX + "-bad", no_such="1"))
+    nowhere = PREFIX + "-nowhere"
+    fails(KafkaError.UNKNOWN_TOPIC_OR_PART, admin.delete_topics([nowhere])[nowhere])
+
+
+def configs():
+    resource = ConfigResource(ConfigResource.Type.TOPIC, NONE)
+    entry = ConfigEntry("retention.ms", "9000000000000", incremental_operation=AlterConfigOpType.SET)
+    changed = ConfigResource(ConfigResource.Type.TOPIC, NONE, incremental_configs=[entry])
+    admin.incremental_alter_configs([changed])[changed].result(20)
+    until("the new value", lambda: admin.describe_configs([resource])[resource].result(20)["retention.ms"].value == "9000000000000")
+    broker = ConfigResource(ConfigResource.Type.BROKER, "1")
+    assert len(admin.describe_configs([broker])[broker].result(20)) > 100
+
+
+def more_partitions():
+    topic = PREFIX + "-acks"
+    admin.create_partitions([NewPartitions(topic, 6)])[topic].result(20)
+    until("six", lambda: len(admin.list_topics(topic, timeout=20).topics[topic].partitions) == 6)
+
+
+def delete_records():
+    source = consumer()
+    where = TopicPartition(NONE, 0, 5)
+    if hasattr(admin, "delete_records"):
+        assert admin.delete_records([where])[where].result(20).low_watermark == 5
+        assert source.get_watermark_offsets(where, 20)[0] == 5
+    source.close()
+
+
+def again(name):
+    """A producer and a consumer that were there before the broker was away go on afterwards."""
+    topic = "%s-restart-%s" % (PREFIX, name)
+    create(topic).result(20)
+    out, source = producer(compression_type=name), consumer()
+    source.assign([TopicPartition(topic, 0, 0)])
+    for i in range(2):
+        if i == 1:
+            restart()
+        sent(out, record(topic, i * 3))
+        message = next_of(source)
+        assert message.offset() == i, message.offset()
+        right(message)
+    source.close()
+
+
+def delete_topics():
+    admin.delete_topics([NONE])[NONE].result(20)
+    until("gone", lambda: NONE not in admin.list_topics(timeout=20).topics)
+
+
+check("cluster", cluster)
+for name in CODECS:
+    check(name + " out and in", lambda: codec(name))
+check("read committed", lambda: read(NONE, RECORDS, isolation_level="read_committed"))
+check("small fetches", lambda: read(NONE, min(RECORDS, 300), fetch_message_max_bytes=100))
+check("null and empty", null)
+check("large", large)
+check("acks 0, 1 and all", acks)
+check("offsets by time", offsets)
+check("seek", seek)
+check("what is not there", absent)
+check("refusals", refusals)
+check("configs", configs)
+check("more partitions", more_partitions)
+check("delete records", delete_records)
+for name in CODECS if FULL else CODECS[:1]:
+    check("a restart, " + name, lambda: again(name))
+check("delete topics", delete_topics)
+done()
