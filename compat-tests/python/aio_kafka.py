@@ -7,7 +7,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
 import checks
-from checks import BOOTSTRAP, CODECS, EPOCH, FULL, PREFIX, RECORDS, done, ends
+from checks import BOOTSTRAP, CODECS, EPOCH, FULL, PREFIX, RECORDS, done, ends, name_of
 
 NONE = PREFIX + "-none"
 # Of a refused topic, by the protocol.
@@ -102,7 +102,7 @@ async def codec(name):
     await read(topic, RECORDS)
 
 
-async def null():
+async def null_and_empty():
     topic = PREFIX + "-null"
     await made(topic)
     want = [(None, b"v"), (b"k", None), (b"", b""), (b"k", b"")]
@@ -131,7 +131,7 @@ async def large():
     await read(topic, len(sizes), begin=0, each=each, max_partition_fetch_bytes=1000)
 
 
-async def acks():
+async def acks_0_1_and_all():
     topic = PREFIX + "-acks"
     await made(topic)
     for acks in ["all", 1, 0]:
@@ -143,7 +143,7 @@ async def acks():
         await until("30 records in each partition", there)
 
 
-async def offsets():
+async def offsets_by_time():
     first, second, third = partitions(NONE)
     async with consumer() as source:
         assert list((await source.end_offsets(partitions(NONE))).values()) == ends()
@@ -164,7 +164,7 @@ async def seek():
     await fails(OffsetOutOfRangeError, read(NONE, 1, begin=end + 1))
 
 
-async def absent():
+async def what_is_not_there():
     async with producer() as out:
         await fails(AssertionError, out.send(NONE, b"x", partition=9))
     # A name that could be a topic's would become one.
@@ -253,16 +253,10 @@ for name in CODECS:
     check(name + " out and in", lambda: codec(name))
 check("read committed", lambda: read(NONE, RECORDS, isolation_level="read_committed"))
 check("small fetches", lambda: read(NONE, min(RECORDS, 300), max_partition_fetch_bytes=100, fetch_max_bytes=100))
-check("null and empty", null)
-check("large", large)
-check("acks 0, 1 and all", acks)
-check("offsets by time", offsets)
-check("seek", seek)
-check("what is not there", absent)
-check("refusals", refusals)
-check("configs", configs)
-check("more partitions", more_partitions)
-check("delete records", delete_records)
+for work in [null_and_empty, large, acks_0_1_and_all, offsets_by_time, seek, what_is_not_there]:
+    check(name_of(work), work)
+for work in [refusals, configs, more_partitions, delete_records]:
+    check(name_of(work), work)
 for name in CODECS if FULL else CODECS[:1]:
     check("a restart, " + name, lambda: restart(name))
 check("delete topics", delete_topics)

@@ -26,6 +26,11 @@ def check(name, work):
         print("FAIL %s: %s" % (name, repr(error).replace("\n", " ")), flush=True)
 
 
+def name_of(work):
+    """A check's name, of its function's."""
+    return work.__name__.replace("_", " ")
+
+
 def until(what, holds):
     end = time.time() + 20
     while not holds():

@@ -4,7 +4,7 @@ import time
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
-from checks import BOOTSTRAP, CODECS, EPOCH, FULL, PREFIX, RECORDS, check, done, ends, restart, until
+from checks import BOOTSTRAP, CODECS, EPOCH, FULL, PREFIX, RECORDS, check, done, ends, name_of, restart, until
 
 NONE = PREFIX + "-none"
 COMMON = {"bootstrap.servers": BOOTSTRAP, "broker.address.family": "v4", "log_level": 0}
@@ -112,7 +112,7 @@ def codec(name):
     read(topic, RECORDS)
 
 
-def null():
+def null_and_empty():
     topic = PREFIX + "-null"
     create(topic).result(20)
     want = [(None, b"v"), (b"k", None), (b"", b""), (None, None)]
@@ -143,7 +143,7 @@ def large():
     read(topic, len(sizes), begin=0, each=each, fetch_message_max_bytes=1000, fetch_max_bytes=1_000_000)
 
 
-def acks():
+def acks_0_1_and_all():
     topic = PREFIX + "-acks"
     create(topic).result(20)
     for acks in ["all", "1", "0"]:
@@ -155,7 +155,7 @@ def acks():
     source.close()
 
 
-def offsets():
+def offsets_by_time():
     source = consumer()
     for partition, end in enumerate(ends()):
         assert source.get_watermark_offsets(TopicPartition(NONE, partition), 20) == (0, end)
@@ -184,7 +184,7 @@ def seek():
         raise AssertionError("read past the end")
 
 
-def absent():
+def what_is_not_there():
     try:
         sent(producer(), dict(topic=NONE, value=b"x", partition=9))
     except KafkaException as error:
@@ -261,16 +261,10 @@ for name in CODECS:
     check(name + " out and in", lambda: codec(name))
 check("read committed", lambda: read(NONE, RECORDS, isolation_level="read_committed"))
 check("small fetches", lambda: read(NONE, min(RECORDS, 300), fetch_message_max_bytes=100))
-check("null and empty", null)
-check("large", large)
-check("acks 0, 1 and all", acks)
-check("offsets by time", offsets)
-check("seek", seek)
-check("what is not there", absent)
-check("refusals", refusals)
-check("configs", configs)
-check("more partitions", more_partitions)
-check("delete records", delete_records)
+for work in [null_and_empty, large, acks_0_1_and_all, offsets_by_time, seek, what_is_not_there]:
+    check(name_of(work), work)
+for work in [refusals, configs, more_partitions, delete_records]:
+    check(name_of(work), work)
 for name in CODECS if FULL else CODECS[:1]:
     check("a restart, " + name, lambda: again(name))
 check("delete topics", delete_topics)
