@@ -1,12 +1,18 @@
-//! One blocking connection, and the few requests that set a row up.
+//! One connection: frames in and out; answers come in order. And waiting on many.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::wire::{Reader, Writer};
+use rustix::event::{Timespec, epoll};
 
-/// Frames in and out; answers come in order.
+/// How long a target may be silent before a row gives up on it.
+pub const PATIENCE: Duration = Duration::from_secs(40);
+/// Bytes that are asked of the socket beyond the answer that has begun.
+const AHEAD: usize = 4096;
+
 pub struct Connection {
     stream: TcpStream,
     buf: Vec<u8>,
@@ -18,9 +24,9 @@ impl Connection {
     pub fn open(addr: &str) -> io::Result<Connection> {
         let stream = TcpStream::connect(addr)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(40)))?;
-        stream.set_write_timeout(Some(Duration::from_secs(40)))?;
-        Ok(Connection { stream, buf: vec![0; 4096], start: 0, end: 0 })
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Connection { stream, buf: vec![0; AHEAD], start: 0, end: 0 })
     }
 
     pub fn send(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
@@ -32,26 +38,38 @@ impl Connection {
         self.stream.write_all(&body[n - head.len()..])
     }
 
+    /// One read. Afterwards [`Connection::pop`] until it gives nothing.
+    pub fn fill(&mut self) -> io::Result<()> {
+        let have = self.end - self.start;
+        let want = 4 + if have < 4 { 0 } else { self.length() };
+        if self.buf.len() - self.start < want + AHEAD || have == 0 {
+            self.buf.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, have);
+        }
+        if self.buf.len() < want + AHEAD {
+            self.buf.resize(want + AHEAD, 0);
+        }
+        match self.stream.read(&mut self.buf[self.end..])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            n => {
+                self.end += n;
+                Ok(())
+            }
+        }
+    }
+
+    /// The next response that is here, without its length.
+    pub fn pop(&mut self) -> Option<&[u8]> {
+        self.next().map(|frame| &self.buf[frame])
+    }
+
     /// The next response, without its length.
     pub fn receive(&mut self) -> io::Result<&[u8]> {
         loop {
-            let have = self.end - self.start;
-            let want = if have < 4 { 4 } else { 4 + self.length() };
-            if have >= 4 && have >= want {
-                let frame = self.start + 4..self.start + want;
-                self.start += want;
+            if let Some(frame) = self.next() {
                 return Ok(&self.buf[frame]);
             }
-            self.buf.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, have);
-            if self.buf.len() < want + 4096 {
-                self.buf.resize(want + 4096, 0);
-            }
-            let n = self.stream.read(&mut self.buf[self.end..])?;
-            if n == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            self.end += n;
+            self.fill()?;
         }
     }
 
@@ -60,52 +78,27 @@ impl Connection {
         self.receive()
     }
 
+    fn next(&mut self) -> Option<Range<usize>> {
+        let have = self.end - self.start;
+        if have < 4 || have < 4 + self.length() {
+            return None;
+        }
+        let frame = self.start + 4..self.start + 4 + self.length();
+        self.start = frame.end;
+        Some(frame)
+    }
+
+    /// Bytes of the response that begins at `start`.
     fn length(&self) -> usize {
         let at = self.start;
         u32::from_be_bytes([self.buf[at], self.buf[at + 1], self.buf[at + 2], self.buf[at + 3]]) as usize
     }
 }
 
-/// Creates a topic of one partition. Whether it has a leader shows in the first produce.
-pub fn create_topic(addr: &str, name: &str) -> io::Result<()> {
-    let mut w = Writer::request(19, 2);
-    w.i32(1).str(name).i32(1).i16(1).i32(0).i32(0).i32(30_000).i8(0);
-    let mut c = Connection::open(addr)?;
-    let frame = w.done(0);
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        let mut r = Reader::body(c.call(&frame)?);
-        r.i32();
-        r.i32();
-        r.skip_str();
-        match r.i16() {
-            0 | 36 => return Ok(()),
-            // A broker that listens before it knows itself, or before there is a controller.
-            38 | 41 if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
-            code => return Err(io::Error::other(format!("CreateTopics answered error {code}"))),
-        }
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
-}
-
-pub fn delete_topic(addr: &str, name: &str) -> io::Result<()> {
-    let mut w = Writer::request(20, 1);
-    w.i32(1).str(name).i32(30_000);
-    Connection::open(addr)?.call(&w.done(0)).map(|_| ())
-}
-
-/// Log end of partition 0.
-pub fn end_offset(addr: &str, topic: &str) -> io::Result<i64> {
-    let mut w = Writer::request(2, 1);
-    w.i32(-1).i32(1).str(topic).i32(1).i32(0).i64(-1);
-    let mut c = Connection::open(addr)?;
-    let mut r = Reader::body(c.call(&w.done(0))?);
-    r.i32();
-    r.skip_str();
-    r.i32();
-    r.i32();
-    r.i16();
-    r.i64();
-    Ok(r.i64())
 }
 
 /// Connects as soon as something listens.
@@ -118,4 +111,33 @@ pub fn wait_for(addr: &str, limit: Duration) -> io::Result<Connection> {
             Err(_) => std::thread::sleep(Duration::from_micros(500)),
         }
     }
+}
+
+/// Waits on many connections at once.
+pub struct Poller {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+impl Poller {
+    pub fn new() -> io::Result<Poller> {
+        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(256) })
+    }
+
+    pub fn add(&self, connection: &Connection, index: usize) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(index as u64);
+        Ok(epoll::add(&self.epoll, connection, data, epoll::EventFlags::IN)?)
+    }
+
+    /// Indexes of those that have something to read, none after `limit`. Rounded up to milliseconds.
+    pub fn wait(&mut self, limit: Duration) -> io::Result<impl Iterator<Item = usize>> {
+        self.events.clear();
+        let limit = timespec(limit);
+        epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&limit))?;
+        Ok(self.events.iter().map(|event| event.data.u64() as usize))
+    }
+}
+
+pub fn timespec(d: Duration) -> Timespec {
+    Timespec { tv_sec: d.as_secs() as i64, tv_nsec: i64::from(d.subsec_nanos()) }
 }

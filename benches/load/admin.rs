@@ -1,0 +1,126 @@
+//! The few requests that set a row up and check it afterwards.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::connection::Connection;
+use crate::wire::{Produce, Reader, Writer, produce_result};
+
+const CREATE_TOPICS: i16 = 19;
+const DELETE_TOPICS: i16 = 20;
+const LIST_OFFSETS: i16 = 2;
+const METADATA: i16 = 3;
+const ADMIN_TIMEOUT_MS: i32 = 120_000;
+/// ListOffsets' name for the log end.
+const LATEST: i64 = -1;
+
+/// Creates a topic and returns when every partition has a leader.
+pub fn create_topic(addr: &str, name: &str, partitions: i32, configs: &[(&str, &str)]) -> io::Result<()> {
+    let mut w = Writer::request(CREATE_TOPICS, 2);
+    w.i32(1).str(name).i32(partitions).i16(1).i32(0).i32(configs.len() as i32);
+    for (key, value) in configs {
+        w.str(key).str(value);
+    }
+    w.i32(ADMIN_TIMEOUT_MS).i8(0);
+    let mut c = Connection::open(addr)?;
+    let frame = w.done(0);
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let mut r = Reader::body(c.call(&frame)?)?;
+        r.i32()?;
+        r.i32()?;
+        r.skip_str()?;
+        match r.i16()? {
+            0 | 36 => break,
+            // A broker that listens before it knows itself, or before there is a controller.
+            38 | 41 if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            code => return Err(io::Error::other(format!("CreateTopics answered error {code}"))),
+        }
+    }
+    let until = Instant::now() + Duration::from_secs(180);
+    while leaders(&mut c, name)? < partitions as usize {
+        if Instant::now() > until {
+            return Err(io::Error::other(format!("{name} has no leaders after 180 s")));
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    Ok(())
+}
+
+/// Partitions of a topic that have a leader.
+fn leaders(c: &mut Connection, topic: &str) -> io::Result<usize> {
+    let mut w = Writer::request(METADATA, 4);
+    w.i32(1).str(topic).i8(0);
+    let mut r = Reader::body(c.call(&w.done(0))?)?;
+    r.i32()?;
+    for _ in 0..r.count()? {
+        r.i32()?;
+        r.skip_str()?;
+        r.i32()?;
+        r.skip_str()?;
+    }
+    r.skip_str()?;
+    r.i32()?;
+    let mut led = 0;
+    for _ in 0..r.count()? {
+        r.i16()?;
+        r.skip_str()?;
+        r.take(1)?;
+        for _ in 0..r.count()? {
+            let error = r.i16()?;
+            r.i32()?;
+            led += usize::from(error == 0 && r.i32()? >= 0);
+            r.skip_array(4)?;
+            r.skip_array(4)?;
+        }
+    }
+    Ok(led)
+}
+
+pub fn delete_topic(addr: &str, name: &str) -> io::Result<()> {
+    let mut w = Writer::request(DELETE_TOPICS, 1);
+    w.i32(1).str(name).i32(ADMIN_TIMEOUT_MS);
+    Connection::open(addr)?.call(&w.done(0)).map(|_| ())
+}
+
+/// Log ends of partitions 0 to `partitions`.
+pub fn end_offsets(addr: &str, topic: &str, partitions: i32) -> io::Result<Vec<i64>> {
+    let mut w = Writer::request(LIST_OFFSETS, 1);
+    w.i32(-1).i32(1).str(topic).i32(partitions);
+    for partition in 0..partitions {
+        w.i32(partition).i64(LATEST);
+    }
+    let mut c = Connection::open(addr)?;
+    let mut r = Reader::body(c.call(&w.done(0))?)?;
+    r.i32()?;
+    r.skip_str()?;
+    let mut ends = vec![-1; partitions as usize];
+    for _ in 0..r.count()? {
+        let partition = r.i32()?;
+        let error = r.i16()?;
+        r.i64()?;
+        let end = r.i64()?;
+        if error != 0 {
+            return Err(io::Error::other(format!("ListOffsets answered error {error}")));
+        }
+        if let Some(slot) = ends.get_mut(partition as usize) {
+            *slot = end;
+        }
+    }
+    Ok(ends)
+}
+
+/// Sends a request until the new leaders take it.
+pub fn settle(c: &mut Connection, request: &Produce) -> io::Result<()> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        c.send(&request.head, &request.body)?;
+        let mut worst = 0;
+        produce_result(c.receive()?, |_, error, _| worst = if error == 0 { worst } else { error })?;
+        match worst {
+            0 => return Ok(()),
+            3 | 5 | 6 if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            code => return Err(io::Error::other(format!("produce answered error {code}"))),
+        }
+    }
+}
