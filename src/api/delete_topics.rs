@@ -51,13 +51,17 @@ pub async fn handle(ctx: &RequestContext<'_>, request: DeleteTopicsRequest) -> R
             }
         });
     }
+    let snapshot = &snapshot;
     let answers = asked.iter().zip(marked).map(|(topic, (name, marked))| async move {
         let code = match (&marked, &name) {
             (Err(code), _) => *code,
-            (Ok(()), Some(name)) => match ctx.services.admin.wait_for_leaders(name, 0, request.timeout_ms).await {
-                true => ErrorCode::None,
-                false => ErrorCode::RequestTimedOut,
-            },
+            (Ok(()), Some(name)) => {
+                let id = snapshot.topic(name).map_or(TopicId::ZERO, |topic| topic.id);
+                match ctx.services.admin.wait_until_gone(name, id, request.timeout_ms).await {
+                    true => ErrorCode::None,
+                    false => ErrorCode::RequestTimedOut,
+                }
+            }
             (Ok(()), None) => ErrorCode::UnknownServerError,
         };
         let answer =

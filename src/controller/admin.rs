@@ -234,21 +234,29 @@ impl Admin {
         Ok(())
     }
 
-    /// Until every partition of `topic` below `count` has a leader in this broker's snapshot, or the topic is gone
-    /// when `count` is 0. False when `timeout_ms` ran out, or was not positive (then without a look, as in Kafka).
+    /// Until every partition of `topic` below `count` has a leader in this broker's snapshot. False when `timeout_ms` ran
+    /// out, or was not positive (then without a look, as in Kafka).
     pub async fn wait_for_leaders(&self, topic: &str, count: i32, timeout_ms: i32) -> bool {
-        let there = |snapshot: &Snapshot| match snapshot.topic(topic) {
-            None => count == 0,
-            Some(_) if count == 0 => false,
-            Some(meta) => (0..count)
-                .all(|index| meta.partitions.get(&index).is_some_and(|partition| partition.leader != BrokerId::NONE)),
-        };
+        self.wait_until(timeout_ms, |snapshot| {
+            let led = |index| Some(snapshot.partition(topic, index)?.leader != BrokerId::NONE);
+            snapshot.topic(topic).is_some() && (0..count).all(|index| led(index).unwrap_or(false))
+        })
+        .await
+    }
+
+    /// Until `topic` is gone from this broker's snapshot, or its name is another topic's. False as in
+    /// [`Admin::wait_for_leaders`].
+    pub async fn wait_until_gone(&self, topic: &str, id: TopicId, timeout_ms: i32) -> bool {
+        self.wait_until(timeout_ms, |snapshot| snapshot.topic(topic).is_none_or(|found| found.id != id)).await
+    }
+
+    async fn wait_until(&self, timeout_ms: i32, so: impl Fn(&Snapshot) -> bool) -> bool {
         if timeout_ms <= 0 {
             return false;
         }
         let mut changes = self.cluster.changes();
         let wait = async {
-            while !there(&self.cluster.load()) {
+            while !so(&self.cluster.load()) {
                 if changes.changed().await.is_err() {
                     std::future::pending::<()>().await;
                 }

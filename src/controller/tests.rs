@@ -75,7 +75,7 @@ async fn a_topic_lives_from_creation_to_deletion() {
     assert_eq!(read.slice.map(|slice| slice.len), Some(batch(3).len()));
 
     node.admin.delete_topic("t1").await.unwrap();
-    assert!(node.admin.wait_for_leaders("t1", 0, 20_000).await);
+    assert!(node.admin.wait_until_gone("t1", created.id, 20_000).await);
     let gone = async {
         while node.node("/admin/delete_topics/t1").await.is_some() {
             tokio::task::yield_now().await;
@@ -92,15 +92,17 @@ async fn a_topic_lives_from_creation_to_deletion() {
     // The same name is another topic.
     let again = node.create("t1", 1, &[]).await;
     assert_ne!(again.id, created.id);
+    assert!(node.admin.wait_until_gone("t1", created.id, 1).await, "the deleted one stays gone");
+    assert!(!node.admin.wait_until_gone("t1", again.id, 100).await);
     assert_eq!(node.table.get("t1", 0).unwrap().log().unwrap().offsets().log_end, Offset(0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn brokers_are_told_in_kafkas_order() {
     let node = Node::fresh().await;
-    node.create("t", 1, &[]).await;
+    let created = node.create("t", 1, &[]).await;
     node.admin.delete_topic("t").await.unwrap();
-    assert!(node.admin.wait_for_leaders("t", 0, 20_000).await);
+    assert!(node.admin.wait_until_gone("t", created.id, 20_000).await);
     let deleted = async {
         while node.table.get("t", 0).is_some() {
             tokio::task::yield_now().await;
