@@ -43,17 +43,57 @@ async fn answer(stream: &mut DuplexStream) -> Option<i32> {
 }
 
 #[test]
-fn an_idle_connection_is_closed_and_a_waiting_one_is_not() {
+fn a_connection_without_a_byte_for_long_is_closed_whatever_it_waits_for() {
     run(async {
         let (world, broker) = broker(&["connections.max.idle.ms=10000"]).await;
         let mut client = Client::connect(&world, 1).await;
         let topic = client.create("t").await;
         let begun = Instant::now();
-        // Longer than the limit, but not idle.
-        assert_eq!(client.fetch_from(topic, 0, 35_000).await, Ok(Vec::new()));
-        assert_eq!(begun.elapsed().as_secs(), 35);
+        assert_eq!(client.fetch_from(topic, 0, 9_000).await, Ok(Vec::new()));
+        assert_eq!(begun.elapsed().as_secs(), 9);
         assert_eq!(client.stream.read(&mut [0]).await.expect("an orderly end"), 0);
-        assert_eq!(begun.elapsed().as_secs(), 45);
+        assert_eq!(begun.elapsed().as_secs(), 19, "ten seconds after the answer");
+        // As Kafka does: who vanished while its fetch waits is found out.
+        let mut waiting = Client::connect(&world, 1).await;
+        let begun = Instant::now();
+        waiting.send_fetch(topic, 0, 600_000).await;
+        assert_eq!(waiting.stream.read(&mut [0]).await.expect("an orderly end"), 0);
+        assert_eq!(begun.elapsed().as_secs(), 10);
+        // A request in the making and one after the other keep it open.
+        let mut busy = world.net.connect(World::port(1)).expect("connected");
+        for n in 0..3 {
+            for byte in ping(n) {
+                busy.write_all(&[byte]).await.expect("room");
+                tokio::time::sleep(std::time::Duration::from_secs(9)).await;
+            }
+            assert_eq!(answer(&mut busy).await, Some(n));
+        }
+        broker.stop().await.expect("no panic").expect("an orderly end");
+    });
+}
+
+#[test]
+fn requests_that_wait_leave_the_budget_to_others() {
+    run(async {
+        let limits = ["socket.request.max.bytes=1000", "queued.max.request.bytes=1000"];
+        let (world, broker) = broker(&limits).await;
+        let mut client = Client::connect(&world, 1).await;
+        let topic = client.create("t").await;
+        let mut waiting = Vec::new();
+        // Each some 80 bytes: half of them would be the whole budget.
+        for _ in 0..25 {
+            let mut client = Client::connect(&world, 1).await;
+            client.send_fetch(topic, 0, 30_000).await;
+            waiting.push(client);
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        let begun = Instant::now();
+        assert_eq!(client.produce("t", b"one").await, 0);
+        assert_eq!(begun.elapsed().as_millis(), 0, "nobody was waited for");
+        for mut client in waiting {
+            assert!(client.stream.read_u32().await.expect("an answer") > 0);
+        }
+        assert_eq!(begun.elapsed().as_millis(), 0, "they were woken");
         broker.stop().await.expect("no panic").expect("an orderly end");
     });
 }
@@ -127,6 +167,52 @@ fn an_address_has_no_more_connections_than_it_may() {
             drop(client);
             broker.stop().await.expect("no panic").expect("an orderly end");
         }
+    });
+}
+
+#[test]
+fn beyond_the_brokers_limit_connections_wait_for_a_place() {
+    run(async {
+        let (world, broker) = broker(&["max.connections=2"]).await;
+        let mut streams = Vec::new();
+        for n in 0..4 {
+            let mut stream = world.net.connect(World::port(1)).expect("connected");
+            stream.write_all(&ping(n)).await.expect("room");
+            streams.push(stream);
+        }
+        assert_eq!(answer(&mut streams[0]).await, Some(0));
+        assert_eq!(answer(&mut streams[1]).await, Some(1));
+        for place in [2, 3] {
+            let waits = tokio::time::timeout(std::time::Duration::from_secs(60), answer(&mut streams[place])).await;
+            assert!(waits.is_err(), "there are two already");
+            // Half a request, and away.
+            streams[place - 2].write_all(&ping(9)[..5]).await.expect("room");
+            streams[place - 2] = world.net.connect(World::port(1)).expect("connected");
+            assert_eq!(answer(&mut streams[place]).await, Some(place as i32));
+        }
+        broker.stop().await.expect("no panic").expect("an orderly end");
+    });
+}
+
+#[test]
+fn connections_are_served_no_faster_than_their_rate() {
+    run(async {
+        let limits = ["max.connection.creation.rate=2", "quota.window.num=3", "quota.window.size.seconds=1"];
+        // The helper's own connection is one of the four that two windows let through.
+        let (world, broker) = broker(&limits).await;
+        let begun = Instant::now();
+        let mut served = Vec::new();
+        for n in 0..8 {
+            let mut stream = world.net.connect(World::port(1)).expect("connected");
+            stream.write_all(&ping(n)).await.expect("room");
+            assert_eq!(answer(&mut stream).await, Some(n));
+            served.push(begun.elapsed().as_millis());
+        }
+        assert_eq!(served[..3], [0; 3]);
+        assert!(served[3] >= 500, "{served:?}");
+        assert!(served.windows(2).all(|pair| pair[1] - pair[0] <= 1_000), "{served:?}");
+        assert!(served[7] >= 3_000, "{served:?}");
+        broker.stop().await.expect("no panic").expect("an orderly end");
     });
 }
 

@@ -85,6 +85,29 @@ fn one_directory_of_two_fails_and_the_other_serves_on_until_it_fails_too() {
 }
 
 #[test]
+fn a_halt_waits_for_none_of_the_thousands_that_wait() {
+    run(async {
+        let world = World::new(1);
+        let broker = world.start(1, None, &overrides(&["log.dirs=/a"])).expect("a configuration");
+        let mut client = Client::connect(&world, 1).await;
+        let topic = client.create("t").await;
+        client.create("other").await;
+        let mut waiting = Vec::new();
+        for _ in 0..2_000 {
+            let mut client = Client::connect(&world, 1).await;
+            client.send_fetch(topic, 0, 600_000).await;
+            waiting.push(client);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        let begun = Instant::now();
+        broker.disk.fail_next(Fault::WriteError, "/a/other-0");
+        drop(tokio::spawn(async move { client.try_produce("other", b"lost").await }).await);
+        broker.ended().await.expect("no panic").expect_err("it halted");
+        assert_eq!(begun.elapsed().as_millis(), 0);
+    });
+}
+
+#[test]
 fn a_full_disk_halts_the_broker_and_loses_nothing_acknowledged() {
     run(async {
         let world = World::new(2);

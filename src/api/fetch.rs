@@ -42,7 +42,8 @@ mod records;
 
 type Answer = (ResponseTopic, PartitionResponse<Records>);
 
-pub async fn handle(ctx: &RequestContext<'_>, frame: BytesMut) -> Result<Reply, Close> {
+/// `share` of the request budget goes with the frame, before anything is waited for.
+pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> Result<Reply, Close> {
     let version = ctx.version();
     let request =
         FetchRequest::decode(&frame, 0, version).map_err(|error| Close(format!("Fetch v{version}: {error}")))?;
@@ -78,8 +79,9 @@ pub async fn handle(ctx: &RequestContext<'_>, frame: BytesMut) -> Result<Reply, 
         hard_limit: version <= 2,
         targets,
     };
-    let min_bytes = request.min_bytes.min(read.max_bytes);
-    let reads = read.until_enough(min_bytes, request.max_wait_ms, &services.shutdown).await;
+    let (min_bytes, max_wait_ms) = (request.min_bytes.min(read.max_bytes), request.max_wait_ms);
+    drop((frame, share));
+    let reads = read.until_enough(min_bytes, max_wait_ms, &services.shutdown).await;
 
     let mut answers: Vec<Answer> = read.targets.into_iter().zip(reads).map(|(t, read)| t.answer(read)).collect();
     answers.append(&mut unknown);
@@ -88,7 +90,7 @@ pub async fn handle(ctx: &RequestContext<'_>, frame: BytesMut) -> Result<Reply, 
     let ended = services.fetch_sessions.end(context, &mut answers, now_ms, random_id);
     let session_id = match ended {
         Ok(id) => id,
-        Err(code) => return Ok(answer(ctx, code, request.session_id, Vec::new(), &[])),
+        Err(code) => return Ok(answer(ctx, code, session.id, Vec::new(), &[])),
     };
     for (topic, answer) in &mut answers {
         records::fit(services, version, is_follower, topic, answer);
@@ -212,7 +214,7 @@ fn checked(asked: &Asked, partition: Option<Arc<Partition>>) -> Result<Arc<Parti
     Ok(partition)
 }
 
-/// One request's reads, made as often as it is woken.
+/// One request's reads: of all its partitions once, then of each that moves while it waits.
 struct Fetching {
     reader: Reader,
     only_leader: bool,
@@ -228,14 +230,17 @@ type Read = Result<PartitionRead, ErrorCode>;
 impl Fetching {
     /// Waits until there is enough to answer, `max_wait_ms` have passed, or the broker is asked to stop.
     async fn until_enough(&self, min_bytes: i32, max_wait_ms: i32, shutdown: &Shutdown) -> Vec<Read> {
-        let mut reads = self.once(true);
-        if max_wait_ms <= 0 || self.targets.is_empty() || enough(&reads, min_bytes) {
+        let mut reads = self.once();
+        let mut found = found_in(&reads);
+        if max_wait_ms <= 0 || self.targets.is_empty() || found.is_enough(min_bytes) {
             return reads;
         }
         let deadline = Instant::now() + Duration::from_millis(max_wait_ms as u64);
-        let parked = Parked::new();
-        for partition in self.targets.iter().filter_map(|target| target.partition.as_ref().ok()) {
-            partition.park(&parked, self.reader);
+        let parked = Parked::new(self.targets.len());
+        for (place, (target, read)) in self.targets.iter().zip(&reads).enumerate() {
+            if let (Ok(partition), Ok(read)) = (&target.partition, read) {
+                partition.park(&parked, place, self.reader, read.moves);
+            }
         }
         let mut given_up = pin!(async {
             tokio::select! {
@@ -244,56 +249,84 @@ impl Fetching {
             }
         });
         loop {
-            // What came between the last read and the parking is found here, what comes later wakes us.
-            reads = self.once(false);
-            if enough(&reads, min_bytes) {
-                return reads;
-            }
             tokio::select! {
                 biased;
                 () = &mut given_up => return reads,
                 () = parked.woken() => {}
             }
+            for place in parked.take_moved() {
+                self.again(place, &mut reads, &mut found);
+            }
+            if found.is_enough(min_bytes) {
+                return reads;
+            }
         }
     }
 
-    /// Reads every partition within the limits. A follower's progress is noted `first` only.
-    fn once(&self, first: bool) -> Vec<Read> {
-        let mut left = self.max_bytes;
-        let mut min_one_batch = !self.hard_limit;
+    /// Reads the partition at `place` again, within what the others leave.
+    fn again(&self, place: usize, reads: &mut [Read], found: &mut Found) {
+        let (Some(target), Some(read)) = (self.targets.get(place), reads.get_mut(place)) else { return };
+        found.bytes -= read.as_ref().map_or(0, bytes_of);
+        let min_one_batch = !self.hard_limit && found.bytes == 0;
+        *read = target.read(self, self.left_by(found.bytes), min_one_batch);
+        found.add(read);
+    }
+
+    /// Of the limit on all records together.
+    fn left_by(&self, bytes: usize) -> i32 {
+        (i64::from(self.max_bytes) - bytes as i64).clamp(0, i64::from(i32::MAX)) as i32
+    }
+
+    /// Reads every partition within the limits, and notes a follower's progress.
+    fn once(&self) -> Vec<Read> {
+        let (mut left, mut bytes) = (self.max_bytes, 0);
         let mut reads = Vec::with_capacity(self.targets.len());
         for target in &self.targets {
+            let min_one_batch = !self.hard_limit && bytes == 0;
             let mut read = target.read(self, left, min_one_batch);
-            if let (Ok(done), Ok(partition), true) = (&read, &target.partition, first)
+            if let (Ok(done), Ok(partition)) = (&read, &target.partition)
                 && let Err(code) = partition.record_follower_fetch(&target.fetch(self, left, min_one_batch), done)
             {
                 read = Err(code);
             }
-            let bytes = read.as_ref().map_or(0, bytes_of);
-            if bytes > 0 {
-                min_one_batch = false;
-            }
-            left = (i64::from(left) - bytes as i64).clamp(0, i64::from(i32::MAX)) as i32;
+            bytes += read.as_ref().map_or(0, bytes_of);
+            left = self.left_by(bytes);
             reads.push(read);
         }
         reads
     }
 }
 
-fn bytes_of(read: &PartitionRead) -> usize {
-    read.slice.as_ref().map_or(0, |slice| slice.len)
+/// What a request has found so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    bytes: usize,
+    /// An error or a diverging epoch: told at once.
+    news: bool,
 }
 
-/// Whether the request need not wait any longer.
-fn enough(reads: &[Read], min_bytes: i32) -> bool {
-    let mut bytes = 0;
-    for read in reads {
+impl Found {
+    fn add(&mut self, read: &Read) {
         match read {
-            Ok(read) if read.diverging.is_none() => bytes += bytes_of(read),
-            _ => return true,
+            Ok(read) if read.diverging.is_none() => self.bytes += bytes_of(read),
+            _ => self.news = true,
         }
     }
-    i64::from(min_bytes) <= bytes as i64
+
+    /// Whether the request need not wait any longer.
+    fn is_enough(&self, min_bytes: i32) -> bool {
+        self.news || i64::from(min_bytes) <= self.bytes as i64
+    }
+}
+
+fn found_in(reads: &[Read]) -> Found {
+    let mut found = Found::default();
+    reads.iter().for_each(|read| found.add(read));
+    found
+}
+
+fn bytes_of(read: &PartitionRead) -> usize {
+    read.slice.as_ref().map_or(0, |slice| slice.len)
 }
 
 impl Target {

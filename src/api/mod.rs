@@ -33,16 +33,17 @@ use bytes::BytesMut;
 use crate::wire::api_versions::ApiKey;
 use serve::{Close, decode, encode};
 
-/// Serves one frame (without its length prefix). One request of a connection at a time.
-pub async fn dispatch(services: &Services, connection: &Connection, mut frame: BytesMut) -> Reply {
+/// Serves one frame (without its length prefix). One request of a connection at a time. `share` is what the request takes
+/// of a budget for received bytes: it is dropped with them, which for requests that wait long is before they wait.
+pub async fn dispatch<S>(services: &Services, connection: &Connection, mut frame: BytesMut, share: S) -> Reply {
     let header = match RequestHeader::take(&mut frame) {
         Ok(header) => header,
         Err(error) => return Reply::Close(error.to_string()),
     };
     let ctx = RequestContext { services, connection, header: &header };
     let served = match header.api_key {
-        ApiKey::Produce => produce::handle(&ctx, frame).await,
-        ApiKey::Fetch => fetch::handle(&ctx, frame).await,
+        ApiKey::Produce => produce::handle(&ctx, frame, share).await,
+        ApiKey::Fetch => fetch::handle(&ctx, frame, share).await,
         ApiKey::Metadata => metadata::handle(&ctx, frame).await,
         ApiKey::ApiVersions => api_versions::handle(&ctx, frame),
         _ => serve(&ctx, frame).await,

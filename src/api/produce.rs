@@ -59,7 +59,8 @@ enum Wait {
     Durable(Offset),
 }
 
-pub async fn handle(ctx: &RequestContext<'_>, mut frame: BytesMut) -> Result<Reply, Close> {
+/// `share` of the request budget goes with the records, before anything is waited for.
+pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) -> Result<Reply, Close> {
     let mut request = ProduceRequest::decode(&frame, 0, ctx.version())
         .map_err(|error| Close(format!("Produce v{}: {error}", ctx.version())))?;
     keep_last(&mut request, &frame);
@@ -86,10 +87,14 @@ pub async fn handle(ctx: &RequestContext<'_>, mut frame: BytesMut) -> Result<Rep
             None => Ok(Reply::Nothing),
         };
     }
-    let deadline = Instant::now() + Duration::from_millis(request.timeout_ms.max(0) as u64);
-    for (at, error) in uncommitted(pending, deadline).await {
-        if let Some(outcome) = outcomes.get_mut(at) {
-            outcome.error = error;
+    if !pending.is_empty() {
+        frame = request.without_records(&frame);
+        drop(share);
+        let deadline = Instant::now() + Duration::from_millis(request.timeout_ms.max(0) as u64);
+        for (at, error) in uncommitted(pending, deadline).await {
+            if let Some(outcome) = outcomes.get_mut(at) {
+                outcome.error = error;
+            }
         }
     }
     Ok(answer(ctx, &snapshot, &request, outcomes, &frame))

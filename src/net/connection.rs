@@ -17,6 +17,7 @@ use super::pool::{BufferPool, FileBuffers};
 use super::reader::FrameReader;
 use super::writer::{ENOUGH, ResponseWriter, TooLong};
 use crate::api::{self, Connection, Reply, Services};
+use crate::clock::Clock;
 use crate::spawn::Shutdown;
 use crate::wire::frame::FrameError;
 
@@ -51,27 +52,38 @@ pub enum End {
     Stopping,
 }
 
-/// While a request is being served there is no idle time.
-const BUSY: i64 = i64::MAX;
+/// How a connection stands, between its requests and what watches over it.
+struct Standing {
+    /// When bytes last moved either way, monotonic ms. A request that waits moves none, as in Kafka: a client that vanished
+    /// while its fetch waits is gone after `connections.max.idle.ms`.
+    active_at: AtomicI64,
+    /// A request is being served.
+    serving: AtomicBool,
+    /// The broker stops: no request is begun any more.
+    stopping: AtomicBool,
+}
 
 /// Serves `stream` until it ends.
 pub async fn serve(shared: &Shared, connection: &Connection, mut stream: Box<dyn Stream>) -> End {
     let clock = &shared.services.clock;
-    let active_at = AtomicI64::new(clock.monotonic_ms());
-    let stopping = AtomicBool::new(false);
+    let standing = Standing {
+        active_at: AtomicI64::new(clock.monotonic_ms()),
+        serving: AtomicBool::new(false),
+        stopping: AtomicBool::new(false),
+    };
     let end = {
-        let mut requests = pin!(requests(shared, connection, &mut *stream, &active_at, &stopping));
-        let mut idle = pin!(idle(shared, &active_at));
+        let mut requests = pin!(requests(shared, connection, &mut *stream, &standing));
+        let mut idle = pin!(idle(shared, &standing.active_at));
         let mut shutdown = pin!(shared.shutdown.requested());
         loop {
             tokio::select! {
                 biased;
                 end = &mut requests => break end,
                 end = &mut idle => break end,
-                () = &mut shutdown, if !stopping.load(Ordering::Relaxed) => {
+                () = &mut shutdown, if !standing.stopping.load(Ordering::Relaxed) => {
                     // A request under way is answered first.
-                    stopping.store(true, Ordering::Relaxed);
-                    if active_at.load(Ordering::Relaxed) != BUSY {
+                    standing.stopping.store(true, Ordering::Relaxed);
+                    if !standing.serving.load(Ordering::Relaxed) {
                         break End::Stopping;
                     }
                 }
@@ -83,20 +95,15 @@ pub async fn serve(shared: &Shared, connection: &Connection, mut stream: Box<dyn
     end
 }
 
-async fn requests(
-    shared: &Shared,
-    connection: &Connection,
-    stream: &mut dyn Stream,
-    active_at: &AtomicI64,
-    stopping: &AtomicBool,
-) -> End {
+async fn requests(shared: &Shared, connection: &Connection, stream: &mut dyn Stream, standing: &Standing) -> End {
+    let active_at = &standing.active_at;
     let mut first = true;
     let limit = usize::try_from(shared.services.config.socket_request_max_bytes).unwrap_or(0);
     let mut reader = FrameReader::new(limit, shared.read_buffers.clone());
     let mut writer = ResponseWriter::new(shared.file_buffers.clone(), shared.services.spawner.clone());
     loop {
-        match one_request(shared, connection, stream, active_at, &mut reader, &mut writer).await {
-            Ok(()) if stopping.load(Ordering::Relaxed) => {
+        match one_request(shared, connection, stream, standing, &mut reader, &mut writer).await {
+            Ok(()) if standing.stopping.load(Ordering::Relaxed) => {
                 let clock = &*shared.services.clock;
                 return match writer.flush(stream, clock, active_at).await {
                     Ok(()) => End::Stopping,
@@ -120,10 +127,11 @@ async fn one_request(
     shared: &Shared,
     connection: &Connection,
     stream: &mut dyn Stream,
-    active_at: &AtomicI64,
+    standing: &Standing,
     reader: &mut FrameReader,
     writer: &mut ResponseWriter,
 ) -> Result<(), End> {
+    let active_at = &standing.active_at;
     let clock = &*shared.services.clock;
     let refused = |error, reader: &FrameReader| End::Frame {
         error,
@@ -156,19 +164,31 @@ async fn one_request(
             _ => active_at.store(clock.monotonic_ms(), Ordering::Relaxed),
         }
     };
-    active_at.store(BUSY, Ordering::Relaxed);
+    standing.serving.store(true, Ordering::Relaxed);
     // On the heap, so that an idle connection does not carry the largest handler's state.
-    let mut serving = Box::pin(api::dispatch(&shared.services, connection, frame));
+    let mut serving = Box::pin(api::dispatch(&shared.services, connection, frame, share));
     let reply = match at_once(serving.as_mut()).await {
         Some(reply) => reply,
         None => {
-            writer.flush(stream, clock, &AtomicI64::new(0)).await?;
+            reader.release();
+            writer.flush(stream, clock, active_at).await?;
             serving.await
         }
     };
-    drop(share);
     reader.release();
-    active_at.store(clock.monotonic_ms(), Ordering::Relaxed);
+    standing.serving.store(false, Ordering::Relaxed);
+    give(reply, stream, clock, active_at, writer).await
+}
+
+/// Queues an answer, and writes it when it should not wait for others. A throttled client has its answer at once and is
+/// not read from until its time is over (KIP-219).
+async fn give(
+    reply: Reply,
+    stream: &mut dyn Stream,
+    clock: &dyn Clock,
+    active_at: &AtomicI64,
+    writer: &mut ResponseWriter,
+) -> Result<(), End> {
     match reply {
         Reply::Nothing => {}
         Reply::Close(reason) => return Err(End::Refused(reason)),
@@ -195,18 +215,45 @@ async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
-/// Completes after `connections.max.idle.ms` without a byte either way. One timer, moved only when it goes off.
+/// Completes after `connections.max.idle.ms` without a byte either way, whether or not a request is being served. One
+/// timer, moved only when it goes off.
 async fn idle(shared: &Shared, active_at: &AtomicI64) -> End {
     let limit_ms = shared.services.config.connections_max_idle_ms;
     let Ok(limit @ 1..) = u64::try_from(limit_ms) else { return future::pending().await };
     let mut wait = limit;
     loop {
         tokio::time::sleep(Duration::from_millis(wait)).await;
-        let active_at = active_at.load(Ordering::Relaxed);
-        let idle_ms = if active_at == BUSY { 0 } else { shared.services.clock.monotonic_ms() - active_at };
+        let idle_ms = shared.services.clock.monotonic_ms() - active_at.load(Ordering::Relaxed);
         if idle_ms >= limit_ms {
             return End::Idle(idle_ms);
         }
         wait = limit.saturating_sub(u64::try_from(idle_ms).unwrap_or(0)).max(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, duplex};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::api::{Part, Response};
+    use crate::clock::ManualClock;
+    use crate::sim::brokers::Inline;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_throttled_client_has_its_answer_at_once_and_is_not_read_from() {
+        let (mut client, mut server) = duplex(1_000);
+        let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
+        let (clock, active_at) = (ManualClock::at(0), AtomicI64::new(0));
+        let response = Response { parts: vec![Part::Bytes("abc".into())], throttle_ms: 500 };
+        let begun = Instant::now();
+        let mut giving = Box::pin(give(Reply::Send(response), &mut server, &clock, &active_at, &mut writer));
+        assert!((&mut giving).now_or_never().is_none());
+        let mut answer = [0; 7];
+        client.read_exact(&mut answer).await.expect("written");
+        assert_eq!((&answer, begun.elapsed().as_millis()), (b"\0\0\0\x03abc", 0));
+        giving.await.expect("no end");
+        assert_eq!(begun.elapsed().as_millis(), 500);
     }
 }

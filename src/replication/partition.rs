@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use super::flush::GroupCommit;
 use super::role::{FollowerFetch, Role};
 use super::table::{LeaderAndIsr, Surroundings};
-use super::waiters::{OffsetWaiters, Parked, ParkedFetches};
+use super::waiters::{Moves, OffsetWaiters, Parked, ParkedFetches};
 use crate::storage::log::{
     AbortedTransaction, AppendError, AppendInfo, AppendParams, FileSlice, Log, LogOffsets, ReadError, TimestampOffset,
 };
@@ -57,6 +57,8 @@ pub struct PartitionFetch {
 /// What was read.
 #[derive(Clone, Debug)]
 pub struct PartitionRead {
+    /// From before the read, for [`Partition::park`].
+    pub moves: Moves,
     pub offsets: LogOffsets,
     pub slice: Option<FileSlice>,
     /// The slice is a part of the first batch: it did not fit `max_bytes` and `min_one_batch` was not asked for.
@@ -67,8 +69,8 @@ pub struct PartitionRead {
 }
 
 impl PartitionRead {
-    fn nothing(offsets: LogOffsets) -> PartitionRead {
-        PartitionRead { offsets, slice: None, first_batch_incomplete: false, aborted: None, diverging: None }
+    fn nothing(moves: Moves, offsets: LogOffsets) -> PartitionRead {
+        PartitionRead { moves, offsets, slice: None, first_batch_incomplete: false, aborted: None, diverging: None }
     }
 }
 
@@ -275,6 +277,8 @@ impl Partition {
     /// NOT_LEADER_OR_FOLLOWER, a replica id that is not assigned (UNKNOWN_LEADER_EPOCH when an epoch was given, else
     /// NOT_LEADER_OR_FOLLOWER), diverging epoch (no error), OFFSET_OUT_OF_RANGE outside [log start, log end].
     pub fn read(&self, fetch: PartitionFetch) -> Result<PartitionRead, ErrorCode> {
+        // Before anything is looked at: what changes from here on counts as a move.
+        let moves = self.fetches.moves();
         let log = self.online_log()?;
         let role = self.role.read();
         role.check(fetch.current_leader_epoch, fetch.only_leader)?;
@@ -297,7 +301,7 @@ impl Partition {
             };
             if epoch < fetch.last_fetched_epoch || end < fetch.offset {
                 let diverging = Some((epoch, end));
-                return Ok(PartitionRead { diverging, ..PartitionRead::nothing(offsets) });
+                return Ok(PartitionRead { diverging, ..PartitionRead::nothing(moves, offsets) });
             }
         }
         if fetch.offset < offsets.log_start || fetch.offset > offsets.log_end {
@@ -306,7 +310,10 @@ impl Partition {
         let upper = readable(&offsets, fetch.reader);
         let read_committed = fetch.reader == Reader::Consumer(IsolationLevel::ReadCommitted);
         if fetch.offset >= upper {
-            return Ok(PartitionRead { aborted: read_committed.then(Vec::new), ..PartitionRead::nothing(offsets) });
+            return Ok(PartitionRead {
+                aborted: read_committed.then(Vec::new),
+                ..PartitionRead::nothing(moves, offsets)
+            });
         }
         let read = log
             .read(fetch.offset, upper, fetch.max_bytes, fetch.min_one_batch)
@@ -316,7 +323,7 @@ impl Partition {
             false => None,
         };
         let first_batch_incomplete = read.first_batch_larger_than_limit;
-        Ok(PartitionRead { offsets, slice: read.slice, first_batch_incomplete, aborted, diverging: None })
+        Ok(PartitionRead { moves, offsets, slice: read.slice, first_batch_incomplete, aborted, diverging: None })
     }
 
     /// Notes how far a follower is, from a fetch that `read` served with `read` (not one that diverged, and only the
@@ -341,10 +348,10 @@ impl Partition {
         Ok(())
     }
 
-    /// Wakes `parked` when something beyond what `reader` saw may be readable, for as long as it lives. A fetch parks
-    /// once, before it first reads: what comes between the read and the wait then wakes it too.
-    pub fn park(&self, parked: &Arc<Parked>, reader: Reader) {
-        self.fetches.park(parked, reader);
+    /// Wakes `parked` when something beyond what `reader` saw may be readable, for as long as it lives. `place` is this
+    /// partition's in the fetch, `seen` the [`PartitionRead::moves`] of what it read: what moved since wakes it at once.
+    pub fn park(&self, parked: &Arc<Parked>, place: usize, reader: Reader, seen: Moves) {
+        self.fetches.park(parked, place, reader, seen);
     }
 
     /// Fetches parked, those that ended since the last wake included.

@@ -92,7 +92,13 @@ pub fn change(leader: i32, leader_epoch: i32, isr: &[i32]) -> LeaderAndIsr {
 impl Bench {
     /// `t-0`, led by broker 1 with this ISR.
     pub fn leader(&self, isr: &[i32]) -> Arc<Partition> {
-        assert_eq!(self.table.apply_leader_and_isr(&[change(1, 0, isr)]), [crate::wire::error_code::ErrorCode::None]);
-        self.table.get("t", 0).unwrap()
+        self.leader_of(0, isr)
+    }
+
+    /// Another partition of `t`.
+    pub fn leader_of(&self, partition: i32, isr: &[i32]) -> Arc<Partition> {
+        let change = LeaderAndIsr { tp: TopicPartition::new("t", partition), ..change(1, 0, isr) };
+        assert_eq!(self.table.apply_leader_and_isr(&[change]), [crate::wire::error_code::ErrorCode::None]);
+        self.table.get("t", partition).unwrap()
     }
 }

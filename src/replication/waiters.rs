@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
@@ -16,29 +17,74 @@ use super::partition::{NotCommitted, Reader};
 use crate::types::Offset;
 
 /// One parked fetch. Partitions hold it weakly: dropping it is deregistering it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Parked {
     notify: Notify,
+    /// Which of its partitions moved since it last looked: a bit each, the first 64 here.
+    moved: AtomicU64,
+    moved_beyond: Box<[AtomicU64]>,
 }
 
 impl Parked {
-    pub fn new() -> Arc<Parked> {
-        Arc::default()
+    /// For a fetch of `partitions` partitions, which it knows by their places from 0 on.
+    pub fn new(partitions: usize) -> Arc<Parked> {
+        let beyond = partitions.div_ceil(64).saturating_sub(1);
+        let moved_beyond = (0..beyond).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Parked { notify: Notify::new(), moved: AtomicU64::new(0), moved_beyond })
     }
-    /// Something it waits on moved: look again.
-    pub fn wake(&self) {
-        self.notify.notify_one();
+
+    /// The partition at `place` moved: look at it again.
+    pub fn wake(&self, place: usize) {
+        let Some(word) = self.words().nth(place / 64) else { return };
+        let bit = 1 << (place % 64);
+        // Who set the bit first wakes, and one wake is enough until the fetch has taken it.
+        if word.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
+            self.notify.notify_one();
+        }
     }
+
     /// Completes after a `wake`, also one from before the call.
     pub async fn woken(&self) {
         self.notify.notified().await;
     }
+
+    /// The places that moved since the last call, in order.
+    pub fn take_moved(&self) -> impl Iterator<Item = usize> {
+        self.words().enumerate().flat_map(|(n, word)| {
+            let mut bits = word.swap(0, Ordering::AcqRel);
+            std::iter::from_fn(move || {
+                let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+                bits &= bits - 1;
+                Some(n * 64 + lowest)
+            })
+        })
+    }
+
+    fn words(&self) -> impl Iterator<Item = &AtomicU64> {
+        std::iter::once(&self.moved).chain(&*self.moved_beyond)
+    }
 }
 
-/// The fetches parked on one partition. An entry stays until its fetch is gone, so a fetch parks once, before it
-/// first reads.
+/// How often a partition has moved. A reader that takes it before it reads, and parks with it afterwards, misses nothing
+/// in between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves(u64);
+
+/// The fetches parked on one partition. An entry stays until its fetch is gone.
 #[derive(Debug, Default)]
-pub struct ParkedFetches(Mutex<Vec<(Weak<Parked>, WokenBy)>>);
+pub struct ParkedFetches {
+    /// Grows under the lock of `parked`.
+    moves: AtomicU64,
+    parked: Mutex<Vec<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    fetch: Weak<Parked>,
+    /// Of this partition in the fetch.
+    place: usize,
+    woken_by: WokenBy,
+}
 
 /// What a parked reader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +95,25 @@ enum WokenBy {
 }
 
 impl ParkedFetches {
-    pub fn park(&self, parked: &Arc<Parked>, reader: Reader) {
+    pub fn moves(&self) -> Moves {
+        Moves(self.moves.load(Ordering::Acquire))
+    }
+
+    /// `seen` is from before the fetch read: a move since then wakes it at once.
+    pub fn park(&self, parked: &Arc<Parked>, place: usize, reader: Reader, seen: Moves) {
         let woken_by = match reader {
             Reader::Consumer(_) => WokenBy::HighWatermark,
             Reader::Replica { .. } | Reader::Debugging => WokenBy::Append,
         };
-        let mut all = self.0.lock();
+        let mut all = self.parked.lock();
         // Before the list would grow, those that timed out go: it stays within twice the fetches alive.
         if all.len() == all.capacity() {
-            all.retain(|(entry, _)| entry.strong_count() > 0);
+            all.retain(|entry| entry.fetch.strong_count() > 0);
         }
-        all.push((Arc::downgrade(parked), woken_by));
+        all.push(Entry { fetch: Arc::downgrade(parked), place, woken_by });
+        if self.moves() != seen {
+            parked.wake(place);
+        }
     }
 
     /// Records were appended; the high watermark stayed.
@@ -73,10 +127,12 @@ impl ParkedFetches {
     }
 
     fn wake(&self, whom: impl Fn(WokenBy) -> bool) {
-        self.0.lock().retain(|(entry, woken_by)| match entry.upgrade() {
-            Some(parked) => {
-                if whom(*woken_by) {
-                    parked.wake();
+        let mut all = self.parked.lock();
+        self.moves.fetch_add(1, Ordering::Release);
+        all.retain(|entry| match entry.fetch.upgrade() {
+            Some(fetch) => {
+                if whom(entry.woken_by) {
+                    fetch.wake(entry.place);
                 }
                 true
             }
@@ -86,7 +142,7 @@ impl ParkedFetches {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.0.lock().len()
+        self.parked.lock().len()
     }
 }
 
@@ -198,26 +254,59 @@ mod tests {
         assert_eq!(waiters.len(), 0);
     }
 
+    fn woken(fetch: &Parked) -> Option<Vec<usize>> {
+        fetch.woken().now_or_never().map(|()| fetch.take_moved().collect())
+    }
+
     #[test]
     fn consumers_sleep_through_an_append_that_is_not_committed() {
         let fetches = ParkedFetches::default();
-        let (consumer, debugger) = (Parked::new(), Parked::new());
-        fetches.park(&consumer, CONSUMER);
-        fetches.park(&debugger, Reader::Debugging);
+        let (consumer, debugger) = (Parked::new(1), Parked::new(1));
+        fetches.park(&consumer, 0, CONSUMER, fetches.moves());
+        fetches.park(&debugger, 0, Reader::Debugging, fetches.moves());
         fetches.wake_appended();
-        assert_eq!(debugger.woken().now_or_never(), Some(()));
-        assert_eq!(consumer.woken().now_or_never(), None);
+        assert_eq!(woken(&debugger), Some(vec![0]));
+        assert_eq!(woken(&consumer), None);
         fetches.wake_all();
-        assert_eq!(consumer.woken().now_or_never(), Some(()));
+        assert_eq!(woken(&consumer), Some(vec![0]));
+    }
+
+    #[test]
+    fn a_fetch_is_told_which_of_its_partitions_moved_and_once() {
+        let partitions: Vec<ParkedFetches> = (0..200).map(|_| ParkedFetches::default()).collect();
+        let fetch = Parked::new(partitions.len());
+        for (place, partition) in partitions.iter().enumerate() {
+            partition.park(&fetch, place, CONSUMER, partition.moves());
+        }
+        assert_eq!(woken(&fetch), None);
+        for place in [199, 3, 63, 64, 3, 128, 3] {
+            partitions[place].wake_all();
+        }
+        assert_eq!(woken(&fetch), Some(vec![3, 63, 64, 128, 199]));
+        assert_eq!(woken(&fetch), None, "seven moves are one wake");
+        partitions[3].wake_all();
+        assert_eq!(woken(&fetch), Some(vec![3]));
+    }
+
+    #[test]
+    fn a_move_between_the_read_and_the_parking_wakes() {
+        let fetches = ParkedFetches::default();
+        let (before, after) = (Parked::new(1), Parked::new(1));
+        let seen = fetches.moves();
+        fetches.wake_all();
+        fetches.park(&before, 0, CONSUMER, seen);
+        fetches.park(&after, 0, CONSUMER, fetches.moves());
+        assert_eq!(woken(&before), Some(vec![0]));
+        assert_eq!(woken(&after), None);
     }
 
     #[test]
     fn fetches_that_time_out_on_an_idle_partition_do_not_pile_up() {
         let fetches = ParkedFetches::default();
-        let alive = Parked::new();
-        fetches.park(&alive, CONSUMER);
+        let alive = Parked::new(1);
+        fetches.park(&alive, 0, CONSUMER, fetches.moves());
         for _ in 0..10_000 {
-            fetches.park(&Parked::new(), CONSUMER);
+            fetches.park(&Parked::new(1), 0, CONSUMER, fetches.moves());
         }
         assert!(fetches.len() <= 16, "{} entries for one live fetch", fetches.len());
         fetches.wake_all();

@@ -36,6 +36,21 @@ impl Client {
     }
 
     pub async fn ask<R: Request>(&mut self, version: i16, request: R) -> R::Response {
+        self.send(version, request).await;
+        let size = self.stream.read_u32().await.expect("a size");
+        let mut answer = vec![0; size as usize];
+        self.stream.read_exact(&mut answer).await.expect("an answer");
+        let mut answer = Bytes::from(answer);
+        self.trace.note(format_args!("from {}: {answer:?}", self.broker));
+        let header = ResponseHeader::decode(&mut answer, R::Response::header_version(version)).expect("a header");
+        assert_eq!(header.correlation_id, self.correlation);
+        let response = R::Response::decode(&mut answer, version).expect("a response");
+        assert!(!answer.has_remaining());
+        response
+    }
+
+    /// Sends a request and does not wait for its answer.
+    pub async fn send<R: Request>(&mut self, version: i16, request: R) {
         self.correlation += 1;
         let header = RequestHeader::default()
             .with_request_api_key(R::KEY)
@@ -50,17 +65,6 @@ impl Client {
         bytes.put_u32(u32::try_from(frame.len()).expect("short"));
         bytes.put_slice(&frame);
         self.stream.write_all(&bytes).await.expect("written");
-
-        let size = self.stream.read_u32().await.expect("a size");
-        let mut answer = vec![0; size as usize];
-        self.stream.read_exact(&mut answer).await.expect("an answer");
-        let mut answer = Bytes::from(answer);
-        self.trace.note(format_args!("from {}: {answer:?}", self.broker));
-        let header = ResponseHeader::decode(&mut answer, R::Response::header_version(version)).expect("a header");
-        assert_eq!(header.correlation_id, self.correlation);
-        let response = R::Response::decode(&mut answer, version).expect("a response");
-        assert!(!answer.has_remaining());
-        response
     }
 
     pub async fn metadata(&mut self) -> MetadataResponse {
@@ -122,11 +126,14 @@ impl Client {
         self.fetch_from(topic, 0, 500).await.expect("no error")
     }
 
+    /// A fetch whose answer is not waited for.
+    pub async fn send_fetch(&mut self, topic: Uuid, offset: i64, max_wait_ms: i32) {
+        self.send(16, fetch(topic, offset, max_wait_ms)).await;
+    }
+
     /// Values from `offset` on, or the error code.
     pub async fn fetch_from(&mut self, topic: Uuid, offset: i64, max_wait_ms: i32) -> Result<Vec<Vec<u8>>, i16> {
-        let partition = FetchPartition::default().with_partition_max_bytes(1 << 20).with_fetch_offset(offset);
-        let topic = FetchTopic::default().with_topic_id(topic).with_partitions(vec![partition]);
-        let request = FetchRequest::default().with_max_wait_ms(max_wait_ms).with_min_bytes(1).with_topics(vec![topic]);
+        let request = fetch(topic, offset, max_wait_ms);
         let response = self.ask(16, request).await;
         let partition = &response.responses[0].partitions[0];
         if partition.error_code != 0 {
@@ -143,4 +150,10 @@ impl Client {
         }
         Ok(values)
     }
+}
+
+fn fetch(topic: Uuid, offset: i64, max_wait_ms: i32) -> FetchRequest {
+    let partition = FetchPartition::default().with_partition_max_bytes(1 << 20).with_fetch_offset(offset);
+    let topic = FetchTopic::default().with_topic_id(topic).with_partitions(vec![partition]);
+    FetchRequest::default().with_max_wait_ms(max_wait_ms).with_min_bytes(1).with_topics(vec![topic])
 }

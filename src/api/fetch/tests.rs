@@ -11,22 +11,26 @@ use crate::types::{Acks, Offset};
 
 /// A consumer's fetch of `partition` from `offset` on.
 fn fetching(partition: &Arc<Partition>, offset: i64) -> Fetching {
+    Fetching {
+        reader: Reader::Consumer(IsolationLevel::ReadUncommitted),
+        only_leader: true,
+        max_bytes: 1 << 20,
+        hard_limit: false,
+        targets: vec![target(partition, offset)],
+    }
+}
+
+fn target(partition: &Arc<Partition>, offset: i64) -> Target {
     let asked = Asked {
         topic: ResponseTopic { name: "t".into(), id: TopicId::ZERO },
-        partition: 0,
+        partition: partition.topic_partition().partition,
         current_leader_epoch: LeaderEpoch::NONE,
         fetch_offset: Offset(offset),
         last_fetched_epoch: LeaderEpoch::NONE,
         log_start_offset: Offset::NONE,
         max_bytes: 1 << 20,
     };
-    Fetching {
-        reader: Reader::Consumer(IsolationLevel::ReadUncommitted),
-        only_leader: true,
-        max_bytes: 1 << 20,
-        hard_limit: false,
-        targets: vec![Target { asked, partition: Ok(Arc::clone(partition)) }],
-    }
+    Target { asked, partition: Ok(Arc::clone(partition)) }
 }
 
 fn append(partition: &Partition, mut records: Vec<u8>) {
@@ -88,4 +92,36 @@ async fn what_needs_no_wait_does_not_park() {
         assert_eq!(reads.iter().any(Result::is_err), offset == 2, "out of range is told at once");
     }
     assert_eq!(partition.parked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_woken_fetch_keeps_what_it_found_and_its_limits() {
+    let bench = bench(TopicConfig::default());
+    let partitions: Vec<Arc<Partition>> = (0..100).map(|n| bench.leader_of(n, &[1])).collect();
+    let (_stop, shutdown) = Shutdown::new();
+    let one = batch(1).len();
+    let mut fetching = fetching(&partitions[0], 0);
+    fetching.targets = partitions.iter().map(|partition| target(partition, 0)).collect();
+    // Room for two batches, whichever partitions they come from.
+    fetching.max_bytes = 2 * one as i32;
+    append(&partitions[90], batch(1));
+    let mut wait = pin!(fetching.until_enough(2 * one as i32 + 1, 30_000, &shutdown));
+    assert!(wait.as_mut().now_or_never().is_none());
+    append(&partitions[7], batch(1));
+    assert!(wait.as_mut().now_or_never().is_none(), "two batches are less than min_bytes");
+    append(&partitions[90], batch(1));
+    assert!(wait.as_mut().now_or_never().is_none(), "there is no room for a third");
+    bench.table.apply_leader_and_isr(&[crate::replication::table::LeaderAndIsr {
+        tp: partitions[3].topic_partition().clone(),
+        ..crate::replication::testing::change(2, 1, &[1, 2])
+    }]);
+    let reads = wait.as_mut().now_or_never().expect("an error is told at once");
+    let found: Vec<(usize, usize)> = reads
+        .iter()
+        .enumerate()
+        .filter_map(|(n, read)| Some((n, bytes_of(read.as_ref().ok()?))).filter(|(_, bytes)| *bytes > 0))
+        .collect();
+    assert_eq!(found, [(7, one), (90, one)]);
+    let refused: Vec<usize> = reads.iter().enumerate().filter_map(|(n, read)| read.is_err().then_some(n)).collect();
+    assert_eq!(refused, [3]);
 }

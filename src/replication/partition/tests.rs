@@ -59,8 +59,8 @@ fn flushing(messages: i64) -> Bench {
 fn a_sole_leader_commits_in_the_append_and_wakes_who_waits() {
     let bench = bench(TopicConfig::default());
     let partition = bench.leader(&[1]);
-    let parked = Parked::new();
-    partition.park(&parked, CONSUMER);
+    let parked = Parked::new(1);
+    partition.park(&parked, 0, CONSUMER, partition.fetches.moves());
     let appended = append(&partition, 3, Acks::All).unwrap();
     assert_eq!((appended.committed_at, appended.durable_at), (None, None));
     assert_eq!(high_watermark(&partition), 3);
@@ -72,9 +72,9 @@ fn a_sole_leader_commits_in_the_append_and_wakes_who_waits() {
 fn acks_all_waits_for_the_followers_and_completes_in_one_move() {
     let bench = bench(TopicConfig::default());
     let partition = bench.leader(&[1, 2]);
-    let (consumer, debugger) = (Parked::new(), Parked::new());
-    partition.park(&consumer, CONSUMER);
-    partition.park(&debugger, Reader::Debugging);
+    let (consumer, debugger) = (Parked::new(1), Parked::new(1));
+    partition.park(&consumer, 0, CONSUMER, partition.fetches.moves());
+    partition.park(&debugger, 0, Reader::Debugging, partition.fetches.moves());
     assert_eq!(append(&partition, 2, Acks::Leader).unwrap().committed_at, None);
     let first = append(&partition, 1, Acks::All).unwrap();
     let second = append(&partition, 1, Acks::All).unwrap();
@@ -114,8 +114,8 @@ fn who_waits_when_leadership_goes_learns_it_at_once() {
     let end = append(&partition, 1, Acks::All).unwrap().committed_at.unwrap();
     let mut waiting = pin!(partition.committed(end));
     assert_eq!(waiting.as_mut().now_or_never(), None);
-    let parked = Parked::new();
-    partition.park(&parked, CONSUMER);
+    let parked = Parked::new(1);
+    partition.park(&parked, 0, CONSUMER, partition.fetches.moves());
     bench.table.apply_leader_and_isr(&[change(2, 1, &[1, 2])]);
     assert_eq!(waiting.now_or_never(), Some(Err(NotCommitted::NotLeader)));
     assert_eq!(parked.woken().now_or_never(), Some(()));

@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use bytes::BytesMut;
+
 use crate::wire::reader::{ReadError, Reader};
 
 /// Everything but the records' bytes.
@@ -66,6 +68,26 @@ impl ProduceRequest {
         }
         reader.skip_tags()?;
         Ok(ProduceRequest { transactional_id, acks, timeout_ms, partitions })
+    }
+
+    /// Forgets the records: what is returned stands in for `frame` from here on and holds the names alone.
+    pub fn without_records(&mut self, frame: &[u8]) -> BytesMut {
+        let mut names = BytesMut::new();
+        let mut last: Option<(Range<u32>, Range<u32>)> = None;
+        for data in &mut self.partitions {
+            data.records = None;
+            data.topic = match &last {
+                Some((before, after)) if *before == data.topic => after.clone(),
+                _ => {
+                    let from = names.len();
+                    names.extend_from_slice(frame.get(wide(&data.topic)).unwrap_or_default());
+                    let after = narrow(from..names.len());
+                    last = Some((data.topic.clone(), after.clone()));
+                    after
+                }
+            };
+        }
+        names
     }
 }
 

@@ -78,7 +78,7 @@ proptest! {
         let mut frame = b"head".to_vec();
         frame.extend(encoded(version, &theirs));
         frame.extend(b"tail");
-        let ours = ProduceRequest::decode(&frame, 4, version).expect("valid");
+        let mut ours = ProduceRequest::decode(&frame, 4, version).expect("valid");
         prop_assert_eq!(ours.acks, theirs.acks);
         prop_assert_eq!(ours.timeout_ms, theirs.timeout_ms);
         prop_assert_eq!(ours.transactional_id.as_deref(), theirs.transactional_id.as_ref().map(|id| id.as_str()));
@@ -89,7 +89,12 @@ proptest! {
             .collect();
         let read: Vec<_> =
             ours.partitions.iter().map(|p| (p.topic(&frame), p.index, p.records().map(|range| &frame[range]))).collect();
-        prop_assert_eq!(read, all);
+        prop_assert_eq!(&read, &all);
+        let names = ours.without_records(&frame);
+        let kept: Vec<_> = ours.partitions.iter().map(|p| (p.topic(&names), p.index, p.records())).collect();
+        let named: Vec<_> = all.into_iter().map(|(name, index, _)| (name, index, None)).collect();
+        prop_assert_eq!(kept, named);
+        prop_assert!(names.len() <= theirs.topic_data.iter().map(|topic| topic.name.len()).sum());
     }
 
     #[test]
