@@ -47,6 +47,8 @@ pub struct BrokerConfig {
     pub max_connections_per_ip_overrides: BTreeMap<String, i32>,
     /// New connections per second.
     pub max_connection_creation_rate: i32,
+    pub quota_window_num: i32,
+    pub quota_window_size_seconds: i32,
     pub connections_max_idle_ms: i64,
     pub num_network_threads: i32,
     pub background_threads: i32,
@@ -111,6 +113,8 @@ impl Default for BrokerConfig {
             max_connections_per_ip: i32::MAX,
             max_connections_per_ip_overrides: BTreeMap::new(),
             max_connection_creation_rate: i32::MAX,
+            quota_window_num: 11,
+            quota_window_size_seconds: 1,
             connections_max_idle_ms: 600_000,
             num_network_threads: 3,
             background_threads: 10,

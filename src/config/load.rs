@@ -141,6 +141,8 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         max_connections_per_ip: values.number("max.connections.per.ip"),
         max_connections_per_ip_overrides: connection_overrides(values)?,
         max_connection_creation_rate: values.number("max.connection.creation.rate"),
+        quota_window_num: values.number("quota.window.num"),
+        quota_window_size_seconds: values.number("quota.window.size.seconds"),
         connections_max_idle_ms: values.number("connections.max.idle.ms"),
         num_network_threads: values.number("num.network.threads"),
         background_threads: values.number("background.threads"),

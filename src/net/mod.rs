@@ -12,6 +12,7 @@ pub mod tcp;
 
 mod budget;
 mod connection;
+mod creation_rate;
 mod pool;
 mod quotas;
 mod reader;

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::budget::RequestBudget;
 use super::connection::{self, End, Shared};
+use super::creation_rate::CreationRate;
 use super::listener::{Incoming, Listener};
 use super::quotas::{ConnectionQuotas, Place};
 use super::stranger::{self, LogLimiter};
@@ -27,6 +28,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(3);
 pub struct Server {
     shared: Shared,
     quotas: Arc<ConnectionQuotas>,
+    /// `None` without a limit.
+    creation_rate: Option<Mutex<CreationRate>>,
     spawner: Arc<dyn Spawner>,
     stop: Mutex<Option<ShutdownTrigger>>,
     next_id: AtomicU64,
@@ -50,10 +53,16 @@ impl Server {
             config.max_connections_per_ip,
             config.max_connections_per_ip_overrides.iter().flat_map(|(host, max)| addresses(host, *max)),
         );
+        let creation_rate = CreationRate::new(
+            config.max_connection_creation_rate,
+            config.quota_window_num,
+            config.quota_window_size_seconds,
+        );
         let budget = RequestBudget::new(config.queued_max_request_bytes);
         Arc::new(Server {
             shared: Shared { services, read_buffers: Arc::default(), file_buffers: Arc::default(), budget, shutdown },
             quotas,
+            creation_rate: creation_rate.map(Mutex::new),
             spawner,
             stop: Mutex::new(Some(trigger)),
             next_id: AtomicU64::new(0),
@@ -108,7 +117,9 @@ impl Server {
                 () = &mut stopped => return,
                 accepted = async {
                     self.quotas.below_max().await;
-                    listener.accept().await
+                    let accepted = listener.accept().await?;
+                    self.pace().await;
+                    Ok::<_, io::Error>(accepted)
                 } => accepted,
             };
             match accepted {
@@ -120,6 +131,14 @@ impl Server {
                     tokio::time::sleep(REST).await;
                 }
             }
+        }
+    }
+
+    /// Holds a new connection, and its listener, back for as long as `max.connection.creation.rate` asks.
+    async fn pace(&self) {
+        let wait_ms = self.creation_rate.as_ref().map_or(0, |rate| rate.lock().count(self.now_ms()));
+        if wait_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
         }
     }
 

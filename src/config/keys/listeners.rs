@@ -20,7 +20,7 @@ pub(super) const KEYS: &[Key] = &[
     string("listeners").default("PLAINTEXT://:9092").high().per_broker()
         .implemented("Addresses to bind, each as NAME://host:port; an empty host binds every interface."),
     int("max.connection.creation.rate").default("2147483647").min(0).cluster_wide()
-        .not_yet("New connections accepted per second on the whole broker."),
+        .implemented("New connections served per second on the whole broker; further ones wait."),
     int("max.connections").default("2147483647").min(0).cluster_wide()
         .implemented("Connections open at once on the whole broker; further ones wait until one closes."),
     int("max.connections.per.ip").default("2147483647").min(0).cluster_wide()

@@ -18,9 +18,9 @@ pub(super) const KEYS: &[Key] = &[
     int("controller.quota.window.size.seconds").default("1").min(1).low()
         .not_yet("Seconds of one such window."),
     int("quota.window.num").default("11").min(1).low()
-        .not_yet("Windows remembered when clients are throttled."),
+        .implemented("Windows over which the rate of new connections is measured (of clients' quotas there are none yet)."),
     int("quota.window.size.seconds").default("1").min(1).low()
-        .not_yet("Seconds of one such window."),
+        .implemented("Seconds of one such window."),
     int("replication.quota.window.num").default("11").min(1).low()
         .not_yet("Windows remembered when replication is throttled."),
     int("replication.quota.window.size.seconds").default("1").min(1).low()
