@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
+use rustix::io::retry_on_intr;
 
 /// How long a target may be silent before a row gives up on it.
 pub const PATIENCE: Duration = Duration::from_secs(40);
@@ -133,7 +134,8 @@ impl Poller {
     pub fn wait(&mut self, limit: Duration) -> io::Result<impl Iterator<Item = usize>> {
         self.events.clear();
         let limit = timespec(limit);
-        epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&limit))?;
+        let wait = || epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&limit));
+        retry_on_intr(wait)?;
         Ok(self.events.iter().map(|event| event.data.u64() as usize))
     }
 }

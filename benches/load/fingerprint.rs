@@ -28,7 +28,8 @@ impl Fingerprint {
             value.trim_start_matches([' ', '\t', ':']).to_string()
         };
         let kib = field("/proc/meminfo", "MemTotal").split_whitespace().next().and_then(|n| n.parse::<f64>().ok());
-        let commit = Command::new("git").args(["describe", "--always", "--dirty"]).output();
+        let commit =
+            Command::new("git").args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty"]).output();
         Fingerprint {
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             processor: field("/proc/cpuinfo", "model name"),

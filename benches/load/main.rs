@@ -115,7 +115,8 @@ fn compare(args: Args) -> Outcome<()> {
     let files = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum })?;
     let machine = Fingerprint::take();
-    println!("{}\n", machine.line());
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    println!("{}\n", report::preamble(&machine.line(), &arguments, args.sender.name()));
     let limits = if args.no_limits { Vec::new() } else { machine::table(&args.dir)? };
     limits.iter().for_each(|line| println!("{line}"));
     cores::pin()?;
@@ -131,7 +132,6 @@ fn compare(args: Args) -> Outcome<()> {
         }
     }
     println!("\n{}", report::sum(&lines));
-    println!("P answers fetches by {}.", args.sender.name());
     failures.iter().for_each(|failure| println!("- failed: {failure}"));
     if let Some(path) = args.json {
         let all = serde_json::json!({

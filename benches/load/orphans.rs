@@ -1,26 +1,28 @@
-//! Servers die with the harness, also when it is interrupted.
+//! Servers end with the harness, and their directories go, also when it is interrupted.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
-static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// Process ids, and the directory of each.
+static RUNNING: Mutex<BTreeMap<u32, PathBuf>> = Mutex::new(BTreeMap::new());
 
-fn running() -> MutexGuard<'static, BTreeSet<u32>> {
+fn running() -> MutexGuard<'static, BTreeMap<u32, PathBuf>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub fn remember(pid: u32) {
-    running().insert(pid);
+pub fn remember(pid: u32, dir: &Path) {
+    running().insert(pid, dir.to_owned());
 }
 
 pub fn forget(pid: u32) {
     running().remove(&pid);
 }
 
-/// From now on SIGINT and SIGTERM kill what was started, then this process. Data directories stay.
+/// From now on SIGINT and SIGTERM kill what was started, then this process.
 pub fn end_with_us() -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
@@ -31,10 +33,11 @@ pub fn end_with_us() -> std::io::Result<()> {
         runtime.block_on(async {
             tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
         });
-        for pid in running().iter() {
+        for (pid, dir) in running().iter() {
             if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::KILL);
             }
+            let _ = std::fs::remove_dir_all(dir);
         }
         std::process::exit(130);
     });

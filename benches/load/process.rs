@@ -74,7 +74,7 @@ impl Server {
         log_to(&mut command, &self.dir.join("log"))?;
         self.started = Instant::now();
         self.broker = Some(cores::spawn_on_broker_core(&mut command)?);
-        orphans::remember(self.pid());
+        orphans::remember(self.pid(), &self.dir);
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl Server {
             let mut c = java(jars, "256M", "org.apache.zookeeper.server.quorum.QuorumPeerMain", &zookeeper);
             log_to(&mut c, &self.dir.join("zookeeper.log"))?;
             let child = cores::spawn_on_broker_core(&mut c)?;
-            orphans::remember(child.id());
+            orphans::remember(child.id(), &self.dir);
             self.zookeeper = Some(child);
             wait_for(&format!("127.0.0.1:{port}"), Duration::from_secs(30))?;
             text += &format!(

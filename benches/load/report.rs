@@ -135,6 +135,19 @@ fn reached(figure: &Figure, limit: Option<Summary>, klamm: Option<Summary>, rati
     }
 }
 
+/// How the table came about and how it is read.
+pub fn preamble(machine: &str, arguments: &[String], sender: &str) -> String {
+    format!(
+        "# Results\n\n`cargo bench --bench load -- {}`\n\n{machine}\n\n\
+         P is the limit program: it frames requests and does one thing with them; fetches it answers by {sender}. \
+         Kafka is\n3.9 in ZooKeeper mode with a heap of 1 GiB; its compiler threads are not counted. The broker runs on \
+         core 0, the load on\ncore 1. Cells are medians (lowest..highest) of the rounds; GB and MB are decimal. `pass` \
+         is what is asked, `goal` what\nmay be claimed: times P where P is said, else in the figure's unit. A row whose \
+         P moved by more than a quarter is void.\nOnly ratios within one table mean anything.",
+        arguments.join(" ")
+    )
+}
+
 pub const HEAD: &str = "| # | row | figure | P | Klamm | Kafka | to P | pass | goal | reached | times Kafka |\n\
                         |---|---|---|---|---|---|---|---|---|---|---|";
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 
 use super::consume::{ANSWER, whole_batches};
 use super::{Ledger, Outcome, Peer, histogram};
@@ -120,6 +121,6 @@ impl Paced<'_> {
 fn readable(producer: &Connection, consumers: &[Tail], limit: Duration) -> std::io::Result<Vec<usize>> {
     let all = std::iter::once(producer).chain(consumers.iter().map(|tail| &tail.connection));
     let mut fds: Vec<PollFd> = all.map(|connection| PollFd::new(connection, PollFlags::IN)).collect();
-    poll(&mut fds, Some(&timespec(limit)))?;
+    retry_on_intr(|| poll(&mut fds, Some(&timespec(limit))))?;
     Ok(fds.iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty()).map(|(i, _)| i).collect())
 }
