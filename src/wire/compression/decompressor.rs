@@ -11,6 +11,9 @@ use super::{HELD_BYTES_FREE, held_bytes_max, lz4, snappy, zstd_frame};
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Output of the streaming codecs is made in pieces of this many bytes.
 const CHUNK: usize = 32 * 1024;
+/// A larger chunk is given back when its stream ends: one odd batch shall not cost a thread memory for good.
+const CHUNK_KEPT: usize = 1 << 20;
+
 /// Compressed bytes that cannot be decompressed, or not within the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecompressError {
@@ -22,10 +25,10 @@ pub enum DecompressError {
     Limit(usize),
 }
 
-/// Buffers that one decompression after another can use. Grow to one block of a codec.
+/// Buffers that one decompression after another can use. Between two they hold at most 1 MiB and a zstd window of 8 MiB.
 #[derive(Default)]
 pub struct Scratch {
-    chunk: Vec<u8>,
+    pub(super) chunk: Vec<u8>,
     zstd: Option<ZstdDecoder<'static>>,
 }
 
@@ -111,6 +114,14 @@ impl<'a, 's> Decompressor<'a, 's> {
     /// Marks bytes that [`Decompressor::fill`] returned as used.
     pub fn consume(&mut self, bytes: usize) {
         self.at = self.chunk.len().min(self.at + bytes);
+    }
+}
+
+impl Drop for Decompressor<'_, '_> {
+    fn drop(&mut self) {
+        if self.chunk.capacity() > CHUNK_KEPT {
+            *self.chunk = Vec::new();
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 use std::io;
 
 use super::decompressor::DecompressError;
+use super::held_bytes_max;
 
 const MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
 const HEADER_LEN: usize = 16;
@@ -109,6 +110,11 @@ fn inflate(block: &[u8], out: &mut Vec<u8>) -> Result<(), DecompressError> {
     let claimed = snap::raw::decompress_len(block).map_err(|_| DecompressError::Corrupt("snappy"))?;
     if claimed > block.len().saturating_mul(EXPANSION_MAX) {
         return Err(DecompressError::Corrupt("snappy"));
+    }
+    // The format has no smaller unit than the block, so all of it is held at once.
+    let bound = held_bytes_max(block.len());
+    if claimed > bound {
+        return Err(DecompressError::Limit(bound));
     }
     out.resize(claimed, 0);
     let len = snap::raw::Decoder::new().decompress(block, out).map_err(|_| DecompressError::Corrupt("snappy"))?;

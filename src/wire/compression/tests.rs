@@ -142,3 +142,23 @@ proptest! {
         let _ = inflate(codec, &packed, 1 << 20);
     }
 }
+
+#[test]
+fn one_large_block_leaves_no_memory_behind() {
+    let plain = vec![5; 6 << 20];
+    let raw = snap::raw::Encoder::new().compress_vec(&plain).unwrap();
+    let mut scratch = Scratch::default();
+    let mut out = Vec::new();
+    decompress(Codec::Snappy, 2, &raw, DECOMPRESSED_MAX, &mut scratch, &mut out).unwrap();
+    assert!(out == plain);
+    assert_eq!(scratch.chunk.capacity(), 0);
+}
+
+#[test]
+fn a_bare_snappy_block_may_not_hold_more_than_its_bytes_allow() {
+    // Zeros become 21 times as large: more than 16 times, once the 8 MiB that are free do not cover the difference.
+    let raw = snap::raw::Encoder::new().compress_vec(&vec![0; 48 << 20]).unwrap();
+    let bound = held_bytes_max(raw.len());
+    assert!(48 << 20 > bound);
+    assert_eq!(inflate(Codec::Snappy, &raw, DECOMPRESSED_MAX), Err(DecompressError::Limit(bound)));
+}

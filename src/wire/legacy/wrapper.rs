@@ -15,6 +15,10 @@ use crate::wire::compression::{
 };
 
 const SIZE_MIN: i32 = 14;
+
+/// Times an inner message is held while it becomes a record: as it was read, as a record, and each with room to grow.
+const COPIES: usize = 4;
+
 /// A compressed message whose content is not a message set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrapperError {
@@ -60,7 +64,7 @@ impl<'a, 's> InnerMessages<'a, 's> {
             return Err(WrapperError::Zstd(wrapper.magic));
         }
         let value = wrapper.value.ok_or(WrapperError::Null)?;
-        let inner_max = held_bytes_max(value.len());
+        let inner_max = held_bytes_max(value.len()) / COPIES;
         let mut last = None;
         let mut first_pass = Decompressor::new(codec, wrapper.magic, value, DECOMPRESSED_MAX, scratch)?;
         while let Some((offset, size)) = next_frame(&mut first_pass, inner_max)? {
