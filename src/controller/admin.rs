@@ -50,7 +50,7 @@ impl From<Error> for AdminError {
 impl From<PlacementError> for AdminError {
     fn from(error: PlacementError) -> AdminError {
         let code = match error {
-            PlacementError::Partitions => ErrorCode::InvalidPartitions,
+            PlacementError::Partitions | PlacementError::TooManyPartitions(_) => ErrorCode::InvalidPartitions,
             PlacementError::ReplicationFactor | PlacementError::TooFewBrokers { .. } => {
                 ErrorCode::InvalidReplicationFactor
             }

@@ -22,6 +22,8 @@ pub struct Candidate {
 pub enum PlacementError {
     #[error("the number of partitions is not above 0")]
     Partitions,
+    #[error("a topic may have {PARTITIONS_MAX} partitions, not {0}")]
+    TooManyPartitions(usize),
     #[error("the replication factor is not above 0")]
     ReplicationFactor,
     #[error("{wanted} replicas are asked for, {available} brokers are live")]
@@ -29,6 +31,10 @@ pub enum PlacementError {
     #[error("some brokers have a rack and some have none")]
     SomeRacksUnknown,
 }
+
+/// Partitions of one topic: its znode names each of them, and ZooKeeper takes 1 MiB. Kafka fills its memory before it
+/// finds that out.
+const PARTITIONS_MAX: usize = 100_000;
 
 /// Where the round begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +65,10 @@ pub fn place(
 ) -> Result<Vec<Vec<BrokerId>>, PlacementError> {
     if partitions == 0 {
         return Err(PlacementError::Partitions);
+    }
+    let total = start.partition.saturating_add(partitions);
+    if total > PARTITIONS_MAX {
+        return Err(PlacementError::TooManyPartitions(total));
     }
     if replication_factor == 0 {
         return Err(PlacementError::ReplicationFactor);
@@ -198,6 +208,10 @@ mod tests {
     #[test]
     fn what_cannot_be_placed_is_refused() {
         assert_eq!(place(&flat(0..1), 0, 1, ORIGIN), Err(PlacementError::Partitions));
+        let most = i32::MAX as usize;
+        assert_eq!(place(&flat(0..1), most, 1, ORIGIN), Err(PlacementError::TooManyPartitions(most)));
+        let added = Start { partition: PARTITIONS_MAX, ..ORIGIN };
+        assert_eq!(place(&flat(0..1), 1, 1, added), Err(PlacementError::TooManyPartitions(PARTITIONS_MAX + 1)));
         assert_eq!(place(&flat(0..1), 1, 0, ORIGIN), Err(PlacementError::ReplicationFactor));
         assert_eq!(place(&flat(0..1), 1, 2, ORIGIN), Err(PlacementError::TooFewBrokers { wanted: 2, available: 1 }));
         let mut mixed = racked(&[(1, "a")]);
