@@ -49,7 +49,7 @@ pub(super) fn from_messages(
     for raw in Batches::new(set_bytes).flatten() {
         check_magic(raw.magic, set)?;
         let message = raw.message().map_err(WrapperError::from)?;
-        let mut rules = RecordRules::new(message.is_log_append_time(), context);
+        let mut rules = RecordRules::new(message.is_log_append_time(), raw.bytes.len(), context);
         if set.codec == Codec::None {
             new.add(&message, &mut rules)?;
         } else {

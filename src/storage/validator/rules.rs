@@ -7,6 +7,10 @@ use crate::storage::log::RecordError;
 /// So many refused records are named to the client; the rest of a large batch of bad records would only fill memory.
 const RECORD_ERRORS_MAX: usize = 10_000;
 
+/// Bytes of the smallest record. No more records are named than the batch's bytes could hold uncompressed, lest a few
+/// compressed bytes become thousands of sentences.
+const SMALLEST_RECORD: usize = 7;
+
 /// The rules, and the records of one batch that broke one.
 #[derive(Debug)]
 pub(super) struct RecordRules {
@@ -15,6 +19,7 @@ pub(super) struct RecordRules {
     time_limits: Option<TimeLimits>,
     batch_is_log_append_time: bool,
     index: i32,
+    named_max: usize,
     errors: Vec<RecordError>,
     refused: usize,
     any_timestamp: bool,
@@ -41,7 +46,8 @@ impl TimeLimits {
 }
 
 impl RecordRules {
-    pub fn new(batch_is_log_append_time: bool, context: &Context<'_>) -> RecordRules {
+    /// `batch_bytes` is what the batch has as it came.
+    pub fn new(batch_is_log_append_time: bool, batch_bytes: usize, context: &Context<'_>) -> RecordRules {
         let config = context.config;
         RecordRules {
             keys_needed: config.cleanup_compact,
@@ -52,6 +58,7 @@ impl RecordRules {
             }),
             batch_is_log_append_time,
             index: 0,
+            named_max: RECORD_ERRORS_MAX.min(batch_bytes / SMALLEST_RECORD),
             errors: Vec::new(),
             refused: 0,
             any_timestamp: false,
@@ -82,7 +89,7 @@ impl RecordRules {
     fn refuse(&mut self, timestamp: bool, message: impl FnOnce() -> String) {
         self.refused += 1;
         self.any_timestamp |= timestamp;
-        if self.errors.len() < RECORD_ERRORS_MAX {
+        if self.errors.len() < self.named_max {
             self.errors.push(RecordError { batch_index: self.index, message: Some(message()) });
         }
     }

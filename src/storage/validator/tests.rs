@@ -269,6 +269,12 @@ fn only_so_many_refused_records_are_listed() {
     let refusal = refuse(build(BatchOptions::default(), &vec![(1, None); 20_000]), &context(&compacted));
     assert_eq!(refusal.record_errors.len(), 10_000);
     assert!(refusal.message.starts_with("20000 "));
+    // A compressed batch has no more of them named than its bytes could hold uncompressed.
+    let lz4 = BatchOptions { codec: Codec::Lz4, ..BatchOptions::default() };
+    let small = build(lz4, &vec![(1, None); 3_000]);
+    let most = small.len() / 7;
+    assert!(most < 3_000, "{most}");
+    assert_eq!(refuse(small, &context(&compacted)).record_errors.len(), most);
 }
 
 #[test]

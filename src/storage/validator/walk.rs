@@ -20,7 +20,7 @@ impl Walked {
 
 /// Walks an uncompressed batch. Its offset deltas are taken as they are (seen on a live 3.9.1).
 pub(super) fn uncompressed(batch: &[u8], header: &BatchHeader, context: &Context<'_>) -> Result<Walked, Refusal> {
-    let mut rules = RecordRules::new(header.is_log_append_time(), context);
+    let mut rules = RecordRules::new(header.is_log_append_time(), batch.len(), context);
     let mut walked = Walked::START;
     for record in Records::new(header, batch.get(HEADER_LEN..).unwrap_or_default()) {
         let record = record.map_err(|error| Refusal::new(Rule::Malformed, error.to_string()))?;
@@ -41,7 +41,7 @@ pub(super) fn compressed(
     context: &Context<'_>,
     scratch: &mut Scratch,
 ) -> Result<Walked, Refusal> {
-    let mut rules = RecordRules::new(header.is_log_append_time(), context);
+    let mut rules = RecordRules::new(header.is_log_append_time(), batch.len(), context);
     let mut walked = Walked::START;
     let mut expected = 0;
     let mut records = open(batch, header, codec, scratch)?;
