@@ -5,6 +5,8 @@
 //! Topics are read from the metastore, so that a change is seen by whoever made it.
 //! Gap: broker loggers, see `gaps.md`.
 
+use std::collections::HashSet;
+
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -22,18 +24,29 @@ use crate::controller::topic_names;
 use crate::metastore::schema::ConfigEntity;
 use crate::wire::error_code::ErrorCode;
 
+/// Descriptions in one answer beyond one of each topic. A description is a thousand times the bytes that ask for it:
+/// whoever asks for the same again and again is refused the rest.
+const MORE_THAN_TOPICS: usize = 20;
+
 pub async fn handle(
     ctx: &RequestContext<'_>,
     request: DescribeConfigsRequest,
 ) -> Result<DescribeConfigsResponse, Close> {
     let mut results = Vec::new();
+    let mut left = ctx.services.cluster.load().topics.len() + MORE_THAN_TOPICS;
     for resource in &request.resources {
         let answer = DescribeConfigsResult::default()
             .with_resource_type(resource.resource_type)
             .with_resource_name(resource.resource_name.clone());
-        results.push(match describe(ctx, resource).await {
+        let described = match left {
+            0 => Err(Refusal::invalid("more resources than there are")),
+            _ => describe(ctx, resource).await,
+        };
+        results.push(match described {
             Ok(entries) => {
-                let entries = entries.into_iter().filter(|entry| is_asked(resource, &entry.name));
+                left -= 1;
+                let asked = Asked::of(resource);
+                let entries = entries.into_iter().filter(|entry| asked.includes(&entry.name));
                 let configs = entries.map(|entry| encode(&request, entry)).collect();
                 answer.with_error_message(Some(StrBytes::default())).with_configs(configs)
             }
@@ -43,10 +56,17 @@ pub async fn handle(
     Ok(DescribeConfigsResponse::default().with_results(results))
 }
 
-fn is_asked(resource: &DescribeConfigsResource, name: &str) -> bool {
-    match &resource.configuration_keys {
-        Some(keys) if !keys.is_empty() => keys.iter().any(|key| key.as_str() == name),
-        _ => true,
+/// The keys of one resource that are asked for; `None` stands for all.
+struct Asked<'r>(Option<HashSet<&'r str>>);
+
+impl<'r> Asked<'r> {
+    fn of(resource: &'r DescribeConfigsResource) -> Asked<'r> {
+        let keys = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty());
+        Asked(keys.map(|keys| keys.iter().map(|key| key.as_str()).collect()))
+    }
+
+    fn includes(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|keys| keys.contains(name))
     }
 }
 
