@@ -5,6 +5,11 @@
 //! - Each thread counts the bytes it ever reserved, for [`crate::wire::guard`] to see such a reservation and end the decode.
 //!
 //! It never keeps freed large blocks: they are unmapped at once.
+//!
+//! Under strict overcommit (`vm.overcommit_memory=2`) Linux ignores the wish not to claim memory and refuses a mapping
+//! beyond what is left to commit. Safe Rust has no way to take a refused `Vec::with_capacity` back: the process ends with
+//! a sentence. A frame's own buffer grows by what arrived, so this concerns the arrays of `kafka-protocol` alone; on such
+//! a machine `socket.request.max.bytes` does not bound them, and the broker belongs behind a network that is trusted.
 #![allow(unsafe_code)] // A global allocator is unsafe to implement; nothing but the calls below is.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -14,7 +19,7 @@ use std::ptr;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
 
 /// From this size on a block is a mapping of its own.
-pub const LARGE: usize = 32 << 20;
+pub const LARGE: usize = 4 << 20;
 
 /// Mappings begin at a page; a stricter alignment is left to the system's allocator.
 const PAGE: usize = 4096;
