@@ -2,10 +2,16 @@
 //!
 //! ```text
 //! write ─→ live bytes ──fsync──→ durable bytes        create, rename, remove ─→ live names ──sync_dir──→ durable names
-//!              └──────────── crash: live := durable, with or without a prefix of what was not synced ────────────┘
+//!              └──────── crash: live := durable, with or without something of what was not synced: [`Keep`] ────────┘
 //! ```
-//! Faults: power lost after a number of changes (every later call fails until the crash), a write that stops half way,
-//! an fsync that fails and drops what it should have saved, no space. A file that was open at a crash is dead.
+//! Faults: power lost at a chosen change (that one may survive in part, every later call fails until the crash), a write
+//! that stops half way, an fsync that fails and drops what it should have saved, no space. A file that was open at a
+//! crash is dead.
+//!
+//! `node` holds what a file and a directory remember, `calls` answers as a [`crate::storage::disk::Disk`].
+
+mod calls;
+mod node;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -15,20 +21,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub use self::node::Keep;
+use self::node::{DirNode, FileChange, FileNode, NamesChange, Node};
 use crate::clock::Clock;
-use crate::random::Random;
-use crate::storage::disk::{DirEntry, Disk, DiskFile, DiskSpace, FileInfo, Open};
-
-/// What a crash leaves of what was not synced.
-#[derive(Clone, Copy)]
-pub enum Keep<'a> {
-    /// Nothing: the strictest disk.
-    Nothing,
-    /// Of each file a random number of its first unsynced writes, the last one torn; of each directory likewise.
-    Prefix(&'a dyn Random),
-    /// Everything: the process died, the machine did not.
-    Everything,
-}
 
 /// What goes wrong once, at the next call of that kind on a path that contains the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +39,22 @@ pub enum Fault {
     SyncPanic,
 }
 
+/// What happens at a chosen change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The power goes: the change may survive in part or not at all, every later call fails until the crash.
+    PowerLost,
+    /// This change fails with EIO, a write half done, an fsync without having saved anything; later ones succeed.
+    Error,
+    /// This write, size or new name, and every later one, finds no space; what needs none goes on.
+    Full,
+}
+
 /// The disk; clones share it.
 #[derive(Clone)]
 pub struct SimDisk(Arc<Mutex<State>>);
 
+#[derive(Clone)]
 struct State {
     clock: Arc<dyn Clock>,
     nodes: HashMap<u64, Node>,
@@ -58,35 +65,18 @@ struct State {
     /// Bytes all files may hold together.
     capacity: u64,
     changes: u64,
-    power_fails_at: Option<u64>,
+    syncs: u64,
+    stop: Option<(u64, Stop)>,
+    stopped: Option<PathBuf>,
     faults: Vec<(Fault, String)>,
 }
 
-enum Node {
-    File(FileNode),
-    Dir(DirNode),
-}
-
-#[derive(Default)]
-struct FileNode {
-    live: Vec<u8>,
-    durable: Vec<u8>,
-    unsynced: Vec<Change>,
-    modified_ms: i64,
-}
-
-#[derive(Clone)]
+/// Something a crash may undo, or that undoes the danger.
 enum Change {
-    Write(u64, Vec<u8>),
-    Len(u64),
-}
-
-#[derive(Default)]
-struct DirNode {
-    live: BTreeMap<String, u64>,
-    durable: BTreeMap<String, u64>,
-    /// Changes in order; the names of one change become durable together, as in a rename.
-    unsynced: Vec<Vec<(String, Option<u64>)>>,
+    File(u64, FileChange),
+    SyncFile(u64),
+    Names(u64, NamesChange),
+    SyncDir(u64),
 }
 
 const ROOT: u64 = 0;
@@ -109,27 +99,31 @@ impl SimDisk {
             locked: HashSet::new(),
             capacity: u64::MAX,
             changes: 0,
-            power_fails_at: None,
+            syncs: 0,
+            stop: None,
+            stopped: None,
             faults: Vec::new(),
         })))
     }
 
-    /// The machine goes down and comes up again.
+    /// The machine goes down and comes up again, with its faults mended.
     pub fn crash(&self, keep: Keep<'_>) {
-        let mut state = self.0.lock();
-        state.life += 1;
-        state.locked.clear();
-        state.power_fails_at = None;
-        state.faults.clear();
-        let mut ids: Vec<u64> = state.nodes.keys().copied().collect();
-        ids.sort_unstable();
-        for id in ids {
-            match state.nodes.get_mut(&id) {
-                Some(Node::File(file)) => file.crash(keep),
-                Some(Node::Dir(dir)) => dir.crash(keep),
-                None => {}
-            }
-        }
+        self.0.lock().crash(keep);
+    }
+
+    /// A copy as the next process finds it when this one dies and the machine does not: what was not synced is there and
+    /// still not synced, no file is open, no fault waits.
+    pub fn fork(&self) -> SimDisk {
+        let mut state = self.0.lock().clone();
+        state.begin_life();
+        SimDisk(Arc::new(Mutex::new(state)))
+    }
+
+    /// What [`SimDisk::crash`] would leave, as another disk; this one goes on.
+    pub fn after_crash(&self, keep: Keep<'_>) -> SimDisk {
+        let after = self.fork();
+        after.crash(keep);
+        after
     }
 
     /// Writes, size changes, syncs and changes of names so far.
@@ -137,10 +131,25 @@ impl SimDisk {
         self.0.lock().changes
     }
 
-    /// From the `n`th change from now on every call fails, until [`SimDisk::crash`]; that change does not happen.
-    pub fn lose_power_after(&self, n: u64) {
+    /// fsyncs of files so far.
+    pub fn syncs(&self) -> u64 {
+        self.0.lock().syncs
+    }
+
+    /// Has `stop` happen at the `n`th change from now on, counted from 0, until [`SimDisk::crash`].
+    pub fn stop_at(&self, n: u64, stop: Stop) {
         let mut state = self.0.lock();
-        state.power_fails_at = Some(state.changes + n);
+        state.stop = Some((state.changes + n, stop));
+    }
+
+    /// Whether what [`SimDisk::stop_at`] asked for has happened.
+    pub fn has_stopped(&self) -> bool {
+        self.stopped_at().is_some()
+    }
+
+    /// The path of the change at which it happened.
+    pub fn stopped_at(&self) -> Option<PathBuf> {
+        self.0.lock().stopped.clone()
     }
 
     /// Lets the next fitting call on a path that contains `text` go wrong.
@@ -152,113 +161,148 @@ impl SimDisk {
     pub fn set_capacity(&self, bytes: u64) {
         self.0.lock().capacity = bytes;
     }
-}
 
-impl FileNode {
-    fn apply(bytes: &mut Vec<u8>, change: &Change) {
-        match change {
-            Change::Write(position, data) => {
-                let end = *position as usize + data.len();
-                if bytes.len() < end {
-                    bytes.resize(end, 0);
-                }
-                bytes[*position as usize..end].copy_from_slice(data);
+    /// Changes a file's bytes behind everybody's back, durably.
+    pub fn edit(&self, path: &Path, edit: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+        let mut state = self.0.lock();
+        let id = state.find(path)?;
+        let file = state.file(id)?;
+        let mut bytes = file.live.clone();
+        edit(&mut bytes);
+        file.replace(bytes);
+        Ok(())
+    }
+
+    /// Every file with its live bytes, and every empty directory.
+    pub fn tree(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let state = self.0.lock();
+        let mut found = BTreeMap::new();
+        state.walk(ROOT, Path::new("/"), &mut |path, node| match node {
+            Node::File(file) => {
+                found.insert(path.to_path_buf(), file.live.clone());
             }
-            Change::Len(len) => bytes.resize(*len as usize, 0),
-        }
-    }
-
-    fn change(&mut self, change: Change, now_ms: i64) {
-        FileNode::apply(&mut self.live, &change);
-        self.unsynced.push(change);
-        self.modified_ms = now_ms;
-    }
-
-    fn sync(&mut self) {
-        for change in self.unsynced.drain(..) {
-            FileNode::apply(&mut self.durable, &change);
-        }
-    }
-
-    fn crash(&mut self, keep: Keep<'_>) {
-        match keep {
-            Keep::Everything => self.sync(),
-            Keep::Nothing => {}
-            Keep::Prefix(random) => {
-                let kept = random.below(self.unsynced.len() as u64 + 1) as usize;
-                for (at, mut change) in self.unsynced.drain(..).enumerate().take(kept) {
-                    if let (Change::Write(_, data), true) = (&mut change, at + 1 == kept) {
-                        data.truncate(random.below(data.len() as u64 + 1) as usize);
-                    }
-                    FileNode::apply(&mut self.durable, &change);
-                }
+            Node::Dir(dir) if dir.live.is_empty() => {
+                found.insert(path.to_path_buf(), Vec::new());
             }
-        }
-        self.unsynced.clear();
-        self.live = self.durable.clone();
-    }
-}
-
-impl DirNode {
-    fn change(&mut self, names: &[(&str, Option<u64>)]) {
-        for (name, to) in names {
-            DirNode::apply(&mut self.live, name, *to);
-        }
-        self.unsynced.push(names.iter().map(|(name, to)| ((*name).to_owned(), *to)).collect());
-    }
-
-    fn apply(names: &mut BTreeMap<String, u64>, name: &str, to: Option<u64>) {
-        match to {
-            Some(id) => names.insert(name.to_owned(), id),
-            None => names.remove(name),
-        };
-    }
-
-    fn sync(&mut self) {
-        self.durable = self.live.clone();
-        self.unsynced.clear();
-    }
-
-    fn crash(&mut self, keep: Keep<'_>) {
-        match keep {
-            Keep::Everything => self.sync(),
-            Keep::Nothing => {}
-            Keep::Prefix(random) => {
-                let kept = random.below(self.unsynced.len() as u64 + 1) as usize;
-                for (name, to) in self.unsynced.drain(..).take(kept).flatten() {
-                    DirNode::apply(&mut self.durable, &name, to);
-                }
-            }
-        }
-        self.unsynced.clear();
-        self.live = self.durable.clone();
+            Node::Dir(_) => {}
+        });
+        found
     }
 }
 
 impl State {
-    /// One change is about to happen.
-    fn step(&mut self) -> io::Result<()> {
+    fn begin_life(&mut self) {
+        self.life += 1;
+        self.locked.clear();
+        self.stop = None;
+        self.stopped = None;
+        self.faults.clear();
+    }
+
+    fn crash(&mut self, keep: Keep<'_>) {
+        self.begin_life();
+        let mut ids: Vec<u64> = self.nodes.keys().copied().collect();
+        // A seed gives the same crash each time.
+        ids.sort_unstable();
+        ids.iter().filter_map(|id| self.nodes.get_mut(id).map(|node| node.crash(keep))).for_each(drop);
+        let mut named = HashSet::new();
+        self.walk_ids(ROOT, &mut named);
+        self.nodes.retain(|id, _| named.contains(id));
+    }
+
+    /// Makes one change, or what the fault that was asked for leaves of it.
+    fn change(&mut self, path: &Path, change: Change) -> io::Result<()> {
         self.powered()?;
+        let fault = match change {
+            Change::File(_, FileChange::Write(..)) => {
+                self.fault(path, Fault::WriteError).or_else(|| self.fault(path, Fault::ShortWrite))
+            }
+            Change::SyncFile(_) | Change::SyncDir(_) => {
+                self.fault(path, Fault::SyncPanic).or_else(|| self.fault(path, Fault::SyncError))
+            }
+            _ => None,
+        };
+        assert!(fault != Some(Fault::SyncPanic), "a simulated panic");
+        let stop = self.stop.and_then(|(at, stop)| match stop {
+            Stop::Full => (self.changes >= at && change.needs_space()).then_some(stop),
+            _ => (self.changes == at).then_some(stop),
+        });
+        if stop.is_some() && self.stopped.is_none() {
+            self.stopped = Some(path.to_path_buf());
+        }
         self.changes += 1;
+        match (stop, fault) {
+            (Some(Stop::PowerLost), _) => {
+                if !matches!(change, Change::SyncFile(_) | Change::SyncDir(_)) {
+                    self.apply(change)?;
+                }
+                self.powered()
+            }
+            (Some(Stop::Full), _) => Err(io::ErrorKind::StorageFull.into()),
+            (None, None) => self.apply_what_fits(change),
+            (None, Some(Fault::WriteError)) => Err(io::Error::other("write failed")),
+            (Some(Stop::Error), _) | (None, Some(_)) => self.fail(change),
+        }
+    }
+
+    fn apply(&mut self, change: Change) -> io::Result<()> {
+        match change {
+            Change::File(id, change) => {
+                let now_ms = self.clock.wall_ms();
+                self.file(id)?.change(change, now_ms);
+            }
+            Change::SyncFile(id) => {
+                self.syncs += 1;
+                self.file(id)?.sync();
+            }
+            Change::Names(dir, names) => self.dir_mut(dir)?.change(names),
+            Change::SyncDir(dir) => self.dir_mut(dir)?.sync(),
+        }
         Ok(())
     }
 
+    /// What is left of a change that answers EIO.
+    fn fail(&mut self, change: Change) -> io::Result<()> {
+        let said = match change {
+            Change::File(id, FileChange::Write(position, mut bytes)) => {
+                bytes.truncate(bytes.len() / 2);
+                self.apply(Change::File(id, FileChange::Write(position, bytes)))?;
+                "write failed half way"
+            }
+            Change::SyncFile(id) => {
+                self.file(id)?.forget_unsynced();
+                "fsync failed"
+            }
+            Change::SyncDir(_) => "fsync failed",
+            Change::File(..) | Change::Names(..) => "input/output error",
+        };
+        Err(io::Error::other(said))
+    }
+
+    /// A write stops where the space ends.
+    fn apply_what_fits(&mut self, change: Change) -> io::Result<()> {
+        let Change::File(id, FileChange::Write(position, mut bytes)) = change else { return self.apply(change) };
+        let len = self.file(id)?.live.len() as u64;
+        let grows = (position + bytes.len() as u64).saturating_sub(len);
+        let room = self.capacity.saturating_sub(self.used());
+        let lacking = grows.saturating_sub(room) as usize;
+        bytes.truncate(bytes.len().saturating_sub(lacking));
+        self.apply(Change::File(id, FileChange::Write(position, bytes)))?;
+        if lacking > 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
     fn powered(&self) -> io::Result<()> {
-        match self.power_fails_at {
-            Some(at) if self.changes >= at => Err(io::Error::other("the power is gone")),
+        match self.stop {
+            Some((_, Stop::PowerLost)) if self.stopped.is_some() => Err(io::Error::other("the power is gone")),
             _ => Ok(()),
         }
     }
 
-    fn fault(&mut self, path: &Path, fault: Fault) -> bool {
+    /// `fault` if it was asked for on this path; it happens once.
+    fn fault(&mut self, path: &Path, fault: Fault) -> Option<Fault> {
         let shown = path.to_string_lossy();
-        match self.faults.iter().position(|(kind, text)| *kind == fault && shown.contains(text.as_str())) {
-            Some(at) => {
-                self.faults.remove(at);
-                true
-            }
-            None => false,
-        }
+        let at = self.faults.iter().position(|(kind, text)| *kind == fault && shown.contains(text.as_str()))?;
+        Some(self.faults.remove(at).0)
     }
 
     fn names(path: &Path) -> Vec<String> {
@@ -310,322 +354,52 @@ impl State {
         }
     }
 
-    fn add(&mut self, parent: u64, name: &str, node: Node) -> io::Result<u64> {
+    /// Gives `node` a name in `dir`.
+    fn add(&mut self, path: &Path, dir: u64, name: &str, node: Node) -> io::Result<u64> {
         let id = self.next;
         self.next += 1;
         self.nodes.insert(id, node);
-        self.dir_mut(parent)?.change(&[(name, Some(id))]);
+        self.change(path, Change::Names(dir, vec![(name.to_owned(), Some(id))]))?;
         Ok(id)
     }
 
+    /// Shows `see` every named node below `id`.
+    fn walk(&self, id: u64, path: &Path, see: &mut dyn FnMut(&Path, &Node)) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        see(path, node);
+        if let Node::Dir(dir) = node {
+            dir.live.iter().for_each(|(name, id)| self.walk(*id, &path.join(name), see));
+        }
+    }
+
+    fn walk_ids(&self, id: u64, named: &mut HashSet<u64>) {
+        named.insert(id);
+        if let Some(Node::Dir(dir)) = self.nodes.get(&id) {
+            dir.live.values().for_each(|id| self.walk_ids(*id, named));
+        }
+    }
+
+    /// Bytes of all files that have a name.
     fn used(&self) -> u64 {
-        self.nodes.values().map(|node| if let Node::File(file) = node { file.live.len() as u64 } else { 0 }).sum()
+        let mut used = 0;
+        self.walk(ROOT, Path::new("/"), &mut |_, node| {
+            if let Node::File(file) = node {
+                used += file.live.len() as u64;
+            }
+        });
+        used
     }
 }
 
-impl Disk for SimDisk {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        let mut state = self.0.lock();
-        state.powered()?;
-        let id = match (state.find(path), how) {
-            (Ok(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
-            (Ok(id), _) => id,
-            (Err(e), Open::Create | Open::CreateNew) if e.kind() == io::ErrorKind::NotFound => {
-                let (parent, name) = state.parent(path)?;
-                state.step()?;
-                let modified_ms = state.clock.wall_ms();
-                state.add(parent, &name, Node::File(FileNode { modified_ms, ..FileNode::default() }))?
-            }
-            (Err(e), _) => return Err(e),
-        };
-        state.file(id)?;
-        Ok(Arc::new(SimFile { disk: self.clone(), id, life: state.life, path: path.to_path_buf() }))
-    }
-
-    fn info(&self, path: &Path) -> io::Result<FileInfo> {
-        let state = self.0.lock();
-        state.powered()?;
-        match state.nodes.get(&state.find(path)?) {
-            Some(Node::File(file)) => {
-                Ok(FileInfo { len: file.live.len() as u64, modified_ms: file.modified_ms, is_dir: false })
-            }
-            _ => Ok(FileInfo { len: 0, modified_ms: 0, is_dir: true }),
+impl Change {
+    fn needs_space(&self) -> bool {
+        match self {
+            Change::File(_, FileChange::Write(..)) => true,
+            Change::Names(_, names) => names.len() == 1 && names.iter().all(|(_, to)| to.is_some()),
+            Change::File(_, FileChange::Len(_)) | Change::SyncFile(_) | Change::SyncDir(_) => false,
         }
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        let state = self.0.lock();
-        state.powered()?;
-        let names = &state.dir(state.find(dir)?)?.live;
-        Ok(names
-            .iter()
-            .map(|(name, id)| DirEntry {
-                name: name.clone(),
-                is_dir: matches!(state.nodes.get(id), Some(Node::Dir(_))),
-            })
-            .collect())
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        let mut state = self.0.lock();
-        state.powered()?;
-        let mut at = ROOT;
-        for name in State::names(dir) {
-            at = match state.dir(at)?.live.get(&name) {
-                Some(id) => *id,
-                None => {
-                    state.step()?;
-                    state.add(at, &name, Node::Dir(DirNode::default()))?
-                }
-            };
-        }
-        state.dir(at).map(|_| ())
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut state = self.0.lock();
-        state.powered()?;
-        let id = state.find(from)?;
-        let (from_dir, from_name) = state.parent(from)?;
-        let (to_dir, to_name) = state.parent(to)?;
-        state.step()?;
-        if from_dir == to_dir {
-            state.dir_mut(to_dir)?.change(&[(&to_name, Some(id)), (&from_name, None)]);
-        } else {
-            state.dir_mut(to_dir)?.change(&[(&to_name, Some(id))]);
-            state.dir_mut(from_dir)?.change(&[(&from_name, None)]);
-        }
-        Ok(())
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.0.lock();
-        state.powered()?;
-        let id = state.find(path)?;
-        state.file(id)?;
-        let (parent, name) = state.parent(path)?;
-        state.step()?;
-        state.dir_mut(parent)?.change(&[(&name, None)]);
-        Ok(())
-    }
-
-    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
-        let mut state = self.0.lock();
-        state.powered()?;
-        let id = state.find(dir)?;
-        state.dir(id)?;
-        let (parent, name) = state.parent(dir)?;
-        state.step()?;
-        state.dir_mut(parent)?.change(&[(&name, None)]);
-        Ok(())
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let mut state = self.0.lock();
-        state.powered()?;
-        let id = state.find(dir)?;
-        if state.fault(dir, Fault::SyncError) {
-            return Err(io::Error::other("fsync failed"));
-        }
-        state.step()?;
-        state.dir_mut(id)?.sync();
-        Ok(())
-    }
-
-    fn set_modified_ms(&self, path: &Path, ms: i64) -> io::Result<()> {
-        let mut state = self.0.lock();
-        state.powered()?;
-        let id = state.find(path)?;
-        state.file(id)?.modified_ms = ms;
-        Ok(())
-    }
-
-    fn space(&self, _dir: &Path) -> io::Result<DiskSpace> {
-        let state = self.0.lock();
-        Ok(DiskSpace { total: state.capacity, usable: state.capacity.saturating_sub(state.used()) })
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.open(path, Open::Create)?;
-        let mut state = self.0.lock();
-        let id = state.find(path)?;
-        if !state.locked.insert(id) {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        Ok(Box::new(SimLock { disk: self.clone(), id, life: state.life }))
-    }
-}
-
-struct SimLock {
-    disk: SimDisk,
-    id: u64,
-    life: u64,
-}
-
-impl Drop for SimLock {
-    fn drop(&mut self) {
-        let mut state = self.disk.0.lock();
-        if state.life == self.life {
-            state.locked.remove(&self.id);
-        }
-    }
-}
-
-struct SimFile {
-    disk: SimDisk,
-    id: u64,
-    life: u64,
-    path: PathBuf,
-}
-
-impl fmt::Debug for SimFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimFile").field("path", &self.path).finish()
-    }
-}
-
-impl SimFile {
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
-        let mut state = self.disk.0.lock();
-        state.powered()?;
-        if state.life != self.life {
-            return Err(io::Error::other("the file was opened before a crash"));
-        }
-        act(&mut state)
-    }
-}
-
-impl DiskFile for SimFile {
-    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        self.with(|state| {
-            if state.fault(&self.path, Fault::ReadError) {
-                return Err(io::Error::other("read failed"));
-            }
-            let bytes = &state.file(self.id)?.live;
-            let from = (position as usize).min(bytes.len());
-            let n = buf.len().min(bytes.len() - from);
-            buf[..n].copy_from_slice(&bytes[from..from + n]);
-            Ok(n)
-        })
-    }
-
-    fn write_all_at(&self, buf: &[u8], position: u64) -> io::Result<()> {
-        self.with(|state| {
-            let now_ms = state.clock.wall_ms();
-            if state.fault(&self.path, Fault::WriteError) {
-                return Err(io::Error::other("write failed"));
-            }
-            let mut written = buf.len();
-            let mut failure = None;
-            if state.fault(&self.path, Fault::ShortWrite) {
-                written /= 2;
-                failure = Some(io::Error::other("write failed half way"));
-            }
-            let len = state.file(self.id)?.live.len() as u64;
-            let grows = (position + written as u64).saturating_sub(len);
-            let room = state.capacity.saturating_sub(state.used());
-            if grows > room {
-                written -= ((grows - room) as usize).min(written);
-                failure = Some(io::ErrorKind::StorageFull.into());
-            }
-            state.step()?;
-            state.file(self.id)?.change(Change::Write(position, buf[..written].to_vec()), now_ms);
-            failure.map_or(Ok(()), Err)
-        })
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.with(|state| Ok(state.file(self.id)?.live.len() as u64))
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with(|state| {
-            let now_ms = state.clock.wall_ms();
-            state.step()?;
-            state.file(self.id)?.change(Change::Len(len), now_ms);
-            Ok(())
-        })
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.with(|state| {
-            assert!(!state.fault(&self.path, Fault::SyncPanic), "a simulated panic");
-            if state.fault(&self.path, Fault::SyncError) {
-                state.file(self.id)?.unsynced.clear();
-                return Err(io::Error::other("fsync failed"));
-            }
-            state.step()?;
-            state.file(self.id)?.sync();
-            Ok(())
-        })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::ManualClock;
-
-    fn disk() -> SimDisk {
-        SimDisk::new(Arc::new(ManualClock::at(0)))
-    }
-
-    fn write(disk: &SimDisk, path: &str, bytes: &[u8]) -> Arc<dyn DiskFile> {
-        let file = disk.open(Path::new(path), Open::Create).unwrap();
-        file.write_all_at(bytes, 0).unwrap();
-        file
-    }
-
-    fn content(disk: &SimDisk, path: &str) -> Option<Vec<u8>> {
-        let file = disk.open(Path::new(path), Open::Read).ok()?;
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        Some(bytes)
-    }
-
-    #[test]
-    fn a_name_and_its_bytes_are_forgotten_separately() {
-        let disk = disk();
-        disk.create_dir_all(Path::new("/d")).unwrap();
-        disk.sync_dir(Path::new("/")).unwrap();
-        write(&disk, "/d/named", b"x");
-        disk.sync_dir(Path::new("/d")).unwrap();
-        write(&disk, "/d/synced", b"y").sync().unwrap();
-        let both = write(&disk, "/d/both", b"old");
-        both.sync().unwrap();
-        disk.sync_dir(Path::new("/d")).unwrap();
-        both.write_all_at(b"new", 0).unwrap();
-        disk.remove_file(Path::new("/d/synced")).unwrap();
-        disk.crash(Keep::Nothing);
-        assert_eq!(content(&disk, "/d/named"), Some(vec![]));
-        assert_eq!(content(&disk, "/d/synced"), Some(b"y".to_vec()), "the removal was not synced");
-        assert_eq!(content(&disk, "/d/both"), Some(b"old".to_vec()));
-        assert!(both.len().is_err(), "a file from before the crash is dead");
-    }
-
-    #[test]
-    fn a_failed_fsync_does_not_succeed_the_second_time() {
-        let disk = disk();
-        let file = write(&disk, "/f", b"abc");
-        disk.sync_dir(Path::new("/")).unwrap();
-        disk.fail_next(Fault::SyncError, "/f");
-        assert!(file.sync().is_err());
-        file.sync().unwrap();
-        assert_eq!(content(&disk, "/f"), Some(b"abc".to_vec()));
-        disk.crash(Keep::Nothing);
-        assert_eq!(content(&disk, "/f"), Some(vec![]));
-    }
-
-    #[test]
-    fn locks_do_not_outlive_their_holder_or_a_crash() {
-        let disk = disk();
-        let held = disk.lock(Path::new("/.lock")).unwrap();
-        assert!(disk.lock(Path::new("/.lock")).is_err());
-        disk.crash(Keep::Everything);
-        let again = disk.lock(Path::new("/.lock")).unwrap();
-        drop(held);
-        assert!(disk.lock(Path::new("/.lock")).is_err(), "the old holder does not free the new one's");
-        drop(again);
-        assert!(disk.lock(Path::new("/.lock")).is_ok());
-    }
-}
+mod tests;

@@ -3,6 +3,8 @@
 
 pub mod disk;
 
+pub mod crash;
+
 pub mod net;
 
 pub mod brokers;

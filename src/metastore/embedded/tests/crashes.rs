@@ -8,13 +8,15 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 
-use super::disk::{CrashDisk, Unsynced};
 use crate::clock::{Clock, ManualClock};
 use crate::metastore::embedded::files::{Files, JOURNAL, OpenError, SNAPSHOT};
 use crate::metastore::embedded::tree::{Node, Tree};
 use crate::metastore::embedded::{EmbeddedStore, OpenOptions};
 use crate::metastore::{CreateMode, Error, Metastore, Op, SessionState};
+use crate::sim::crash::{at_every_change, outcomes};
+use crate::sim::disk::{Keep, SimDisk, Stop};
 use crate::spawn::{Spawner, Task};
+use crate::storage::disk::{Disk, Open};
 
 const DIR: &str = "/data";
 
@@ -50,14 +52,22 @@ impl Spawner for Later {
     }
 }
 
-fn open_with(disk: &CrashDisk, spawner: Arc<dyn Spawner>, compact_above: u64) -> Result<Arc<EmbeddedStore>, OpenError> {
+fn open_with(disk: &SimDisk, spawner: Arc<dyn Spawner>, compact_above: u64) -> Result<Arc<EmbeddedStore>, OpenError> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(5));
     let options = OpenOptions { compact_above };
     EmbeddedStore::open_with(Arc::new(disk.clone()), &[PathBuf::from(DIR)], clock, spawner, options)
 }
 
-fn open(disk: &CrashDisk) -> Result<Arc<EmbeddedStore>, OpenError> {
+fn open(disk: &SimDisk) -> Result<Arc<EmbeddedStore>, OpenError> {
     open_with(disk, Arc::new(InLine), 1 << 20)
+}
+
+/// With the store's directory on it.
+fn disk() -> SimDisk {
+    let disk = SimDisk::new(Arc::new(ManualClock::at(5)));
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    disk
 }
 
 fn file(name: &str) -> PathBuf {
@@ -111,13 +121,13 @@ fn nodes(tree: &Tree) -> Vec<(String, Node)> {
 }
 
 /// Opens the files and shows the tree; they must open.
-fn reopened(disk: &CrashDisk) -> Vec<(String, Node)> {
+fn reopened(disk: &SimDisk) -> Vec<(String, Node)> {
     let (_, tree) = Files::open(Arc::new(disk.clone()), Path::new(DIR), 5, 1 << 20).unwrap();
     nodes(&tree)
 }
 
 /// Runs the script until the disk stops. Returns the number of acknowledged transactions.
-fn run_script(disk: &CrashDisk) -> usize {
+fn run_script(disk: &SimDisk) -> usize {
     let Ok(store) = open_with(disk, Arc::new(InLine), 600) else { return 0 };
     let session = store.session();
     let mut acknowledged = 0;
@@ -133,46 +143,58 @@ fn run_script(disk: &CrashDisk) -> usize {
 
 #[tokio::test]
 async fn conforms_on_a_disk() {
-    let store = open_with(&CrashDisk::default(), Arc::new(InLine), 10_000).unwrap();
+    let store = open_with(&disk(), Arc::new(InLine), 10_000).unwrap();
     crate::metastore::conformance::run(Arc::new(store)).await;
 }
 
 #[test]
 fn every_crash_point_keeps_what_was_acknowledged() {
-    let whole = CrashDisk::default();
-    assert_eq!(run_script(&whole), script().len());
-    let changes = whole.changes();
-    // Write and sync each; making a file is six changes, a compaction makes two files.
-    assert!(changes >= 2 * (script().len() + 1) + 6 + 2 * 12, "the script compacts twice: {changes}");
     let expected = expected();
-    assert_eq!(reopened(&whole.after_crash(Unsynced::Lost)), expected[expected.len() - 1]);
-    for stop in 0..changes {
-        let disk = CrashDisk::default();
-        disk.stop_at(stop);
-        let acknowledged = run_script(&disk);
-        assert!(disk.has_stopped());
-        for unsynced in [Unsynced::Lost, Unsynced::Kept, Unsynced::Zeroed, Unsynced::NamesKept] {
-            let after = disk.after_crash(unsynced);
-            let found = reopened(&after);
+    let changes = at_every_change(&disk(), Stop::PowerLost, run_script, |at, stopped, acknowledged| {
+        for (outcome, after) in outcomes(stopped, 2) {
+            let what = format!("stopped at {at}, {outcome}, {acknowledged} acknowledged");
+            let found = reopened(&after.fork());
             let possible = &expected[acknowledged..=(acknowledged + 1).min(expected.len() - 1)];
-            assert!(possible.contains(&found), "stopped at {stop}, {unsynced:?}, {acknowledged} acknowledged");
+            assert!(possible.contains(&found), "{what}");
             // And a crash while the first was being repaired.
-            for again in 0..4 {
-                let repaired = disk.after_crash(unsynced);
-                repaired.stop_at(again);
-                let _ = open(&repaired);
-                assert_eq!(reopened(&repaired.after_crash(Unsynced::Lost)), found, "again at {again}");
-            }
+            at_every_change(
+                &after,
+                Stop::PowerLost,
+                |disk| drop(open(disk)),
+                |again, stopped, ()| {
+                    for (outcome, after) in outcomes(stopped, 0) {
+                        assert_eq!(reopened(&after), found, "{what}, again at {again}, {outcome}");
+                    }
+                },
+            );
         }
+    });
+    // Write and sync each; making a file is six changes, a compaction makes two files.
+    assert!(changes as usize >= 2 * (script().len() + 1) + 6 + 2 * 12, "the script compacts twice: {changes}");
+}
+
+#[test]
+fn a_change_that_fails_ends_the_store_and_costs_nothing_acknowledged() {
+    let expected = expected();
+    for stop in [Stop::Error, Stop::Full] {
+        at_every_change(&disk(), stop, run_script, |at, stopped, acknowledged| {
+            let what = format!("{stop:?} at {at}, {acknowledged} acknowledged");
+            assert!(!stopped.has_stopped() || acknowledged < script().len(), "{what}: and nobody noticed");
+            for keep in [Keep::Nothing, Keep::Everything] {
+                let found = reopened(&stopped.after_crash(keep));
+                let possible = &expected[acknowledged..=(acknowledged + 1).min(expected.len() - 1)];
+                assert!(possible.contains(&found), "{what}");
+            }
+        });
     }
 }
 
 #[test]
 fn damage_that_no_crash_explains_is_refused() {
-    let disk = CrashDisk::default();
+    let disk = disk();
     run_script(&disk);
-    let refused = |edit: &dyn Fn(&CrashDisk)| {
-        let damaged = disk.after_crash(Unsynced::Kept);
+    let refused = |edit: &dyn Fn(&SimDisk)| {
+        let damaged = disk.after_crash(Keep::Everything);
         edit(&damaged);
         match open(&damaged) {
             Err(OpenError::Damaged { path, what }) => format!("{}: {what}", path.display()),
@@ -180,23 +202,23 @@ fn damage_that_no_crash_explains_is_refused() {
         }
     };
     let (journal, snapshot) = (file(JOURNAL), file(SNAPSHOT));
-    assert!(refused(&|disk| disk.edit(&journal, |bytes| bytes[40] ^= 1)).contains("is broken, the one at"));
-    assert!(refused(&|disk| disk.edit(&journal, |bytes| bytes[8] ^= 1)).contains("header"));
-    assert!(refused(&|disk| disk.edit(&journal, |bytes| bytes.truncate(10))).contains("shorter"));
-    assert!(refused(&|disk| disk.edit(&snapshot, |bytes| bytes[100] ^= 1)).contains("checksum"));
-    assert!(refused(&|disk| disk.edit(&snapshot, Vec::clear)).contains("shorter"));
-    assert!(refused(&|disk| disk.remove(&snapshot)).contains("but the snapshot ends at 0"));
-    assert!(refused(&|disk| disk.remove(&journal)).contains("missing beside"));
+    assert!(refused(&|disk| disk.edit(&journal, |bytes| bytes[40] ^= 1).unwrap()).contains("is broken, the one at"));
+    assert!(refused(&|disk| disk.edit(&journal, |bytes| bytes[8] ^= 1).unwrap()).contains("header"));
+    assert!(refused(&|disk| disk.edit(&journal, |bytes| bytes.truncate(10)).unwrap()).contains("shorter"));
+    assert!(refused(&|disk| disk.edit(&snapshot, |bytes| bytes[100] ^= 1).unwrap()).contains("checksum"));
+    assert!(refused(&|disk| disk.edit(&snapshot, Vec::clear).unwrap()).contains("shorter"));
+    assert!(refused(&|disk| disk.remove_file(&snapshot).unwrap()).contains("but the snapshot ends at 0"));
+    assert!(refused(&|disk| disk.remove_file(&journal).unwrap()).contains("missing beside"));
 }
 
 #[test]
 fn an_unfinished_last_write_is_cut() {
-    let disk = CrashDisk::default();
+    let disk = disk();
     run_script(&disk);
-    let whole = reopened(&disk.after_crash(Unsynced::Kept));
+    let whole = reopened(&disk.after_crash(Keep::Everything));
     for torn in [&b"KLMF"[..], b"KLMF\xff\xff\xff\x7f\0\0\0\0x", &[0; 5000], b"x"] {
-        let damaged = disk.after_crash(Unsynced::Kept);
-        damaged.edit(&file(JOURNAL), |bytes| bytes.extend_from_slice(torn));
+        let damaged = disk.after_crash(Keep::Everything);
+        damaged.edit(&file(JOURNAL), |bytes| bytes.extend_from_slice(torn)).unwrap();
         assert_eq!(reopened(&damaged), whole);
         assert_eq!(reopened(&damaged), whole);
     }
@@ -204,7 +226,7 @@ fn an_unfinished_last_write_is_cut() {
 
 #[test]
 fn a_second_life_has_higher_numbers_and_none_of_the_first_ones_ephemerals() {
-    let disk = CrashDisk::default();
+    let disk = disk();
     let store = open(&disk).unwrap();
     let first = store.session();
     let create = |store: &Arc<dyn Metastore>, path: &str, mode| {
@@ -213,7 +235,7 @@ fn a_second_life_has_higher_numbers_and_none_of_the_first_ones_ephemerals() {
     };
     let before = create(&first, "/p", CreateMode::Persistent);
     create(&first, "/e", CreateMode::Ephemeral);
-    let disk = disk.after_crash(Unsynced::Lost);
+    let disk = disk.after_crash(Keep::Nothing);
     let second = open(&disk).unwrap().session();
     assert_eq!(second.get("/p").now_or_never().unwrap().unwrap().1, before);
     assert_eq!(second.exists("/e").now_or_never().unwrap(), Ok(None));
@@ -226,7 +248,7 @@ fn a_second_life_has_higher_numbers_and_none_of_the_first_ones_ephemerals() {
 
 #[test]
 fn waiting_calls_share_one_sync_and_nothing_is_told_before_it() {
-    let disk = CrashDisk::default();
+    let disk = disk();
     let spawner = Arc::new(Later::default());
     let store = open_with(&disk, spawner.clone(), 1 << 20).unwrap();
     let session = store.session();
@@ -252,20 +274,26 @@ fn waiting_calls_share_one_sync_and_nothing_is_told_before_it() {
 
 #[test]
 fn a_failed_journal_ends_the_store() {
-    let disk = CrashDisk::default();
+    let disk = disk();
     let store = open(&disk).unwrap();
     let session = store.session();
     let states = session.session_states();
     session.create("/a", None, CreateMode::Persistent).now_or_never().unwrap().unwrap();
     let (_, _, watch) = session.get_watch("/a").now_or_never().unwrap().unwrap();
-    disk.stop_at(disk.changes());
+    disk.stop_at(0, Stop::PowerLost);
     let lost = session.create("/b", None, CreateMode::Persistent).now_or_never().unwrap();
     assert_eq!(lost, Err(Error::Unknown));
     watch.now_or_never().unwrap();
     assert_eq!(*states.borrow(), SessionState::Disconnected);
     let Err(Error::Other(why)) = session.get("/a").now_or_never().unwrap() else { panic!("it answered") };
-    assert_eq!(why, "the metastore's journal failed: no power");
+    assert_eq!(why, "the metastore's journal failed: the power is gone");
     let Err(Error::Other(_)) = store.session().exists("/a").now_or_never().unwrap() else { panic!("it answered") };
+}
+
+fn plant(disk: &SimDisk, path: &str) {
+    let path = Path::new(path);
+    disk.create_dir_all(path.parent().unwrap()).unwrap();
+    disk.open(path, Open::Create).unwrap();
 }
 
 #[test]
@@ -277,17 +305,15 @@ fn an_empty_store_is_not_begun_over_foreign_data() {
         ("/data/my.topic-0/00000000000000000000.log", "/data holds the partition my.topic-0 but"),
         ("/more/t-12.f00-delete/00000000000000000000.log", "/more holds the partition t-12.f00-delete but"),
     ] {
-        let disk = CrashDisk::default();
-        use crate::storage::disk::{Disk, Open};
-        disk.open(Path::new(name), Open::Create).unwrap();
+        let disk = disk();
+        plant(&disk, name);
         let opened = EmbeddedStore::open(Arc::new(disk.clone()), &dirs, clock.clone(), Arc::new(InLine));
         let Err(OpenError::Foreign(words)) = opened else { panic!("{name} was accepted") };
         assert!(words.starts_with(what), "{words}");
     }
-    let disk = CrashDisk::default();
-    use crate::storage::disk::{Disk, Open};
+    let disk = disk();
     for harmless in ["/data/.lock", "/data/recovery-point-offset-checkpoint", "/data/lost+found/x", "/data/topic/x"] {
-        disk.open(Path::new(harmless), Open::Create).unwrap();
+        plant(&disk, harmless);
     }
     drop(EmbeddedStore::open(Arc::new(disk.clone()), &dirs, clock.clone(), Arc::new(InLine)).unwrap());
     disk.open(Path::new("/data/meta.properties"), Open::Create).unwrap();

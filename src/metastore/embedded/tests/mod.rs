@@ -1,5 +1,4 @@
 mod crashes;
-mod disk;
 mod model;
 
 use std::sync::Arc;
