@@ -243,6 +243,10 @@ impl Log {
         let replaced = old.base() == base && old.is_empty();
         if !replaced {
             old.seal()?;
+            if self.recovery_point() >= base {
+                // Its records are synced already, so that no start builds these indexes again: they must be whole.
+                old.sync(true)?;
+            }
         }
         let preallocate = config.preallocate.then_some(config.segment_bytes.max(0) as u64);
         let new = Segment::create(&self.home, base, preallocate, config.index_interval_bytes.max(0) as u64, now_ms)?;

@@ -24,6 +24,13 @@ impl Log {
     }
 
     fn sync_files(&self, to: Offset) -> io::Result<()> {
+        while !self.synced_once(to)? {}
+        Ok(())
+    }
+
+    /// False when a segment was sealed meanwhile: its indexes are then not synced yet, and a start that trusts the
+    /// recovery point does not build them again.
+    fn synced_once(&self, to: Offset) -> io::Result<bool> {
         let (view, names_unsynced, truncations) = {
             let mut writer = self.writer.lock();
             self.make_home_durable(&mut writer)?;
@@ -43,10 +50,15 @@ impl Log {
         }
         self.last_flush_ms.store(self.log_dir.monotonic_ms(), Ordering::Relaxed);
         let writer = self.writer.lock();
-        if writer.truncations == truncations {
+        if writer.truncations != truncations {
+            return Ok(true);
+        }
+        let sealed_meanwhile =
+            self.view.load().active().map(|active| active.base()) != view.active().map(|active| active.base());
+        if !sealed_meanwhile {
             self.recovery_point.fetch_max(to.0, Ordering::AcqRel);
         }
-        Ok(())
+        Ok(!sealed_meanwhile)
     }
 
     /// Whether `flush.messages` asks for an fsync before what was just appended is acknowledged.

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use super::checkpoint_file::Checkpoints;
 use super::disk::Disk;
 use super::file_cache::FileCache;
 use crate::clock::Clock;
@@ -29,6 +30,7 @@ pub type OfflineWatcher = Arc<dyn Fn(&Path) + Send + Sync>;
 pub struct LogDir {
     path: PathBuf,
     around: Surroundings,
+    checkpoints: Checkpoints,
     failure: OnceLock<Arc<io::Error>>,
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
     watcher: OnceLock<OfflineWatcher>,
@@ -44,7 +46,9 @@ impl std::fmt::Debug for LogDir {
 
 impl LogDir {
     pub fn new(path: PathBuf, around: Surroundings) -> Arc<LogDir> {
+        let checkpoints = Checkpoints::new(&around.disk, &path);
         Arc::new(LogDir {
+            checkpoints,
             path,
             around,
             failure: OnceLock::new(),
@@ -56,6 +60,10 @@ impl LogDir {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
     }
 
     pub fn disk(&self) -> &Arc<dyn Disk> {

@@ -26,7 +26,7 @@ use super::segment::Segment;
 use crate::clock::Clock;
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::random::Random;
-use crate::types::{BrokerId, Offset, TopicId, TopicPartition};
+use crate::types::{BrokerId, TopicId, TopicPartition};
 
 /// Descriptors that segment files may hold at most.
 const OPEN_FILES_MAX: u64 = 12_000;
@@ -84,11 +84,8 @@ struct DirState {
 struct Kept {
     loaded: bool,
     was_clean: bool,
-    /// Partition directories that nobody asked for, with their entries in the checkpoints.
+    /// Partition directories that nobody asked for; their entries stay in the checkpoints.
     left_alone: HashSet<TopicPartition>,
-    recovery_points: HashMap<TopicPartition, Offset>,
-    log_starts: HashMap<TopicPartition, Offset>,
-    high_watermarks: HashMap<TopicPartition, Offset>,
     /// Deleted logs that the checkpoint files may still name.
     stale: HashSet<TopicPartition>,
 }

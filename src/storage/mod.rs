@@ -16,6 +16,7 @@ pub mod disk_real;
 
 pub(crate) mod atomic_file;
 pub mod checkpoint;
+mod checkpoint_file;
 pub mod clean_marker;
 pub mod meta_properties;
 pub mod partition_metadata;
@@ -51,5 +52,9 @@ pub mod log_dir;
 pub mod manager;
 mod partition_dir;
 
+#[cfg(test)]
+mod crashes;
+#[cfg(test)]
+mod damage;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -69,6 +69,7 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
     let mut loading =
         Loading { home: &home, producers: Writer::new(files.snapshots.clone()), epochs: EpochCache::default() };
     let epochs_known = loading.read_epochs(&segments)?;
+    let epochs_before = loading.epochs.clone();
     let recovery_point = params.recovery_point.unwrap_or(Offset::ZERO);
     let first_to_check = if params.clean {
         first_damaged(&segments)
@@ -107,6 +108,10 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
         loading.producers.producers.clear();
         log_end = start;
     }
+    if segments.is_empty() {
+        // They tell of records that are gone, and others will get their offsets.
+        loading.drop_snapshots_past(Offset::NONE)?;
+    }
     let first_base = segments.first().map(|segment| segment.base());
     if segments.is_empty() {
         let base = params.log_start.unwrap_or(Offset::ZERO);
@@ -122,9 +127,10 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
     }
     let mut writer = loading.producers;
     let mut epochs = loading.epochs;
-    let mut epochs_changed = prepend_epochs(&mut epochs, &segments, log_start)?;
-    epochs_changed |= epochs.truncate_from_end(log_end);
-    epochs_changed |= epochs.truncate_from_start(log_start);
+    prepend_epochs(&mut epochs, &segments, log_start)?;
+    epochs.truncate_from_start(log_start);
+    epochs.truncate_from_end(log_end);
+    let epochs_changed = epochs != epochs_before;
 
     let high_watermark = params.high_watermark.unwrap_or(Offset::ZERO).max(log_start).min(log_end);
     writer.producers.high_watermark_is(high_watermark);
@@ -180,6 +186,15 @@ impl Writer {
             truncations: 0,
         }
     }
+
+    /// Removes the producer snapshots above `to`.
+    pub(super) fn drop_snapshots_past(&mut self, home: &FileHome, to: Offset) -> io::Result<()> {
+        for offset in self.snapshots.split_off(&(to + 1)) {
+            let path = home.path().join(file_name(offset, "snapshot"));
+            atomic_file::remove_if_there(home.disk.as_ref(), &path)?;
+        }
+        Ok(())
+    }
 }
 
 /// The first segment whose aborted-transaction index no broker can have written: it is built again with the rest.
@@ -230,6 +245,8 @@ impl Loading<'_> {
     fn recover(&mut self, segments: &mut Vec<Arc<Segment>>, first: usize, gaps_below: Offset) -> io::Result<Offset> {
         let base = segments[first].base();
         self.load_producers(segments, base, false)?;
+        // From here on the batches tell: the file may be ahead of a cut that the crash undid.
+        self.epochs.truncate_from_end(base);
         let mut next = base;
         let mut sound = segments.len();
         for (at, segment) in segments.iter().enumerate().skip(first) {
@@ -264,11 +281,12 @@ impl Loading<'_> {
             segment.remove()?;
             self.producers.snapshots.remove(&segment.base());
         }
-        for offset in self.producers.snapshots.split_off(&(next + 1)) {
-            let path = self.home.path().join(file_name(offset, "snapshot"));
-            atomic_file::remove_if_there(self.home.disk.as_ref(), &path)?;
-        }
+        self.drop_snapshots_past(next)?;
         Ok(next)
+    }
+
+    fn drop_snapshots_past(&mut self, to: Offset) -> io::Result<()> {
+        self.producers.drop_snapshots_past(self.home, to)
     }
 
     /// Walks the batches of a segment, size, offsets and CRC, and takes in what they say. Returns how many bytes are
@@ -320,10 +338,10 @@ impl Loading<'_> {
 }
 
 /// Finds the epochs between the log start and the first known one: the log start moves in the checkpoint later than in
-/// the epochs' file, and a crash can bring it back. Whether anything changed.
-fn prepend_epochs(epochs: &mut EpochCache, segments: &[Arc<Segment>], log_start: Offset) -> io::Result<bool> {
+/// the epochs' file, and a crash can bring it back.
+fn prepend_epochs(epochs: &mut EpochCache, segments: &[Arc<Segment>], log_start: Offset) -> io::Result<()> {
     let Some(known) = epochs.entries().first().map(|(_, start)| *start).filter(|start| *start > log_start) else {
-        return Ok(false);
+        return Ok(());
     };
     let mut earlier = EpochCache::default();
     'segments: for segment in segments.iter().filter(|segment| segment.base() < known && !segment.is_empty()) {
@@ -337,9 +355,8 @@ fn prepend_epochs(epochs: &mut EpochCache, segments: &[Arc<Segment>], log_start:
             earlier.assign(entry.leader_epoch, entry.base_offset);
         }
     }
-    let changed = !earlier.entries().is_empty();
     epochs.prepend(earlier);
-    Ok(changed)
+    Ok(())
 }
 
 /// The newest sound snapshot at or below `to`, without which the producers are empty.
@@ -555,6 +572,3 @@ fn split_name(name: &str) -> Option<(Offset, &str)> {
         .then(|| base.parse().ok())?
         .map(|base| (Offset(base), extension))
 }
-
-#[cfg(test)]
-mod tests;

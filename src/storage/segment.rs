@@ -423,15 +423,21 @@ impl Segment {
             let start = self.offsets.last()?.map_or(0, |last| last.position.max(0) as u64);
             let file = self.log.get()?;
             let mut heads = HeadScanner::new(file.as_ref(), start, len);
-            let mut next = None;
-            while let Some((_, entry)) = heads.next_entry()? {
+            let mut next: Option<Offset> = None;
+            while let Some((position, entry)) = heads.next_entry()? {
+                let begins = if entry.magic == 2 { entry.base_offset } else { entry.last_offset };
+                if begins < next.unwrap_or(self.base) || !self.can_hold(entry.last_offset) {
+                    return Ok(Err(self.damaged(position)));
+                }
                 next = Some(entry.last_offset + 1);
             }
-            if heads.position() < len {
-                return Err(self.damaged(heads.position()));
+            match next {
+                // The index is to blame.
+                None => Err(self.damaged(start)),
+                Some(_) if heads.position() < len => Ok(Err(self.damaged(heads.position()))),
+                Some(next) => Ok(Ok(next)),
             }
-            next.ok_or_else(|| self.damaged(start))
-        })?;
+        })??;
         self.recent.lock().end = Some((next, len));
         Ok(next)
     }

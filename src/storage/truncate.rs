@@ -4,8 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::atomic_file;
-use super::file_cache::file_name;
 use super::log::{Log, Writer};
 use super::segment::Segment;
 use super::view::LogView;
@@ -53,6 +51,7 @@ impl Log {
         let to = active.batch_start(to)?.unwrap_or(to);
         // Readers lose sight of the end before it goes.
         self.recovery_point.fetch_min(to.0, Ordering::AcqRel);
+        self.log_dir.checkpoints().recovery_points.lower(&self.tp, to)?;
         self.lower_end(to);
         self.view.store(Arc::new(LogView { segments: kept.to_vec() }));
         for segment in gone {
@@ -60,12 +59,16 @@ impl Log {
             writer.snapshots.remove(&segment.base());
             segment.remove()?;
         }
+        if !gone.is_empty() {
+            // A name that came back would bring old records back behind new ones.
+            self.home.disk.sync_dir(&self.home.path())?;
+        }
         active.truncate(to)?;
         writer.names_unsynced = true;
         if self.epochs.write().truncate_from_end(to) {
             self.write_epochs_later();
         }
-        self.remove_snapshots_past(writer, to)?;
+        writer.drop_snapshots_past(&self.home, to)?;
         self.rebuild_producers(writer, to)?;
         self.publish_first_unstable(&writer.producers);
         Ok(())
@@ -86,6 +89,9 @@ impl Log {
         for offset in [&self.log_start, &self.high_watermark, &self.log_end] {
             offset.store(at.0, Ordering::Release);
         }
+        let checkpoints = self.log_dir.checkpoints();
+        checkpoints.recovery_points.lower(&self.tp, at)?;
+        checkpoints.log_starts.lower(&self.tp, at)?;
         for segment in &view.segments {
             segment.rename_to_deleted()?;
             segment.remove()?;
@@ -101,17 +107,9 @@ impl Log {
                 self.write_epochs(&epochs)?;
             }
         }
-        self.remove_snapshots_past(writer, Offset(-1))?;
+        writer.drop_snapshots_past(&self.home, Offset::NONE)?;
         writer.producers.clear();
         self.publish_first_unstable(&writer.producers);
-        Ok(())
-    }
-
-    fn remove_snapshots_past(&self, writer: &mut Writer, to: Offset) -> io::Result<()> {
-        for offset in writer.snapshots.split_off(&(to + 1)) {
-            let path = self.home.path().join(file_name(offset, "snapshot"));
-            atomic_file::remove_if_there(self.home.disk.as_ref(), &path)?;
-        }
         Ok(())
     }
 }

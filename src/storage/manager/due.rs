@@ -1,13 +1,20 @@
 //! What a timer asks for: fsync of what was rolled, `flush.ms`, checkpoints, retention, removals, idle producers.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{DirState, Gone, LogManager};
 use crate::config::BrokerConfig;
-use crate::storage::checkpoint::{self, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET};
+use crate::storage::checkpoint_file::Offsets;
 use crate::storage::log::Log;
-use crate::types::{Offset, TopicPartition};
+use crate::types::Offset;
+
+/// What a checkpoint file tells of each partition.
+#[derive(Clone, Copy)]
+enum Kind {
+    RecoveryPoint,
+    LogStart,
+    HighWatermark,
+}
 
 /// When each task runs next, monotonic milliseconds.
 #[derive(Debug)]
@@ -60,13 +67,13 @@ impl LogManager {
         }
         let online = || self.dirs.iter().filter(|state| state.dir.is_online() && state.kept.lock().loaded);
         if reached(&mut due.recovery_points, now_ms, config.log_flush_offset_checkpoint_interval_ms) {
-            online().for_each(|state| self.checkpoint(state, RECOVERY_POINT));
+            online().for_each(|state| self.checkpoint(state, Kind::RecoveryPoint));
         }
         if reached(&mut due.log_starts, now_ms, config.log_flush_start_offset_checkpoint_interval_ms) {
-            online().for_each(|state| self.checkpoint(state, LOG_START_OFFSET));
+            online().for_each(|state| self.checkpoint(state, Kind::LogStart));
         }
         if reached(&mut due.high_watermarks, now_ms, config.replica_high_watermark_checkpoint_interval_ms) {
-            online().for_each(|state| self.checkpoint(state, REPLICATION_OFFSET));
+            online().for_each(|state| self.checkpoint(state, Kind::HighWatermark));
         }
         let removal = self.remove_due(now_ms);
         let next = [due.high_watermarks, due.recovery_points, due.log_starts, due.retention, due.producers, removal];
@@ -132,40 +139,38 @@ impl LogManager {
 
     /// All three checkpoint files, now.
     pub(super) fn write_checkpoints(&self, state: &DirState) {
-        for name in [RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET] {
-            self.checkpoint(state, name);
+        for kind in [Kind::RecoveryPoint, Kind::LogStart, Kind::HighWatermark] {
+            self.checkpoint(state, kind);
         }
         state.kept.lock().stale.clear();
     }
 
     /// Writes one checkpoint file if it would differ from the last time. Entries of directories left alone stay.
-    fn checkpoint(&self, state: &DirState, name: &str) {
+    fn checkpoint(&self, state: &DirState, kind: Kind) {
         let logs: Vec<Arc<Log>> =
             self.logs.read().values().filter(|log| Arc::ptr_eq(&log.log_dir, &state.dir)).cloned().collect();
-        let mut kept = state.kept.lock();
-        let kept = &mut *kept;
-        let last = match name {
-            RECOVERY_POINT => &mut kept.recovery_points,
-            LOG_START_OFFSET => &mut kept.log_starts,
-            _ => &mut kept.high_watermarks,
+        let checkpoints = state.dir.checkpoints();
+        let file = match kind {
+            Kind::RecoveryPoint => &checkpoints.recovery_points,
+            Kind::LogStart => &checkpoints.log_starts,
+            Kind::HighWatermark => &checkpoints.high_watermarks,
         };
-        let mut entries: HashMap<TopicPartition, Offset> =
-            last.iter().filter(|(tp, _)| kept.left_alone.contains(tp)).map(|(tp, at)| (tp.clone(), *at)).collect();
-        for log in &logs {
-            let offset = match name {
-                RECOVERY_POINT => Some(log.recovery_point()),
-                LOG_START_OFFSET => Some(log.log_start()).filter(|start| *start > log.first_segment_base()),
-                _ => Some(log.offsets().high_watermark),
-            };
-            entries.extend(offset.map(|offset| (log.tp.clone(), offset)));
-        }
-        if *last == entries && kept.stale.is_empty() {
-            return;
-        }
-        let path = state.dir.path().join(name);
-        match checkpoint::write_offsets(self.around.disk.as_ref(), &path, entries.iter().map(|(tp, at)| (tp, *at))) {
-            Ok(()) => *last = entries,
-            Err(e) => state.dir.fail(&e, &format!("{name} cannot be written")),
+        let kept = state.kept.lock();
+        let written = file.update(!kept.stale.is_empty(), |says| {
+            let left_alone = says.iter().filter(|(tp, _)| kept.left_alone.contains(tp));
+            let mut now: Offsets = left_alone.map(|(tp, at)| (tp.clone(), *at)).collect();
+            for log in &logs {
+                let offset = match kind {
+                    Kind::RecoveryPoint => Some(log.recovery_point()),
+                    Kind::LogStart => Some(log.log_start()).filter(|start| *start > log.first_segment_base()),
+                    Kind::HighWatermark => Some(log.offsets().high_watermark),
+                };
+                now.extend(offset.map(|offset| (log.tp.clone(), offset)));
+            }
+            now
+        });
+        if let Err(e) = written {
+            state.dir.fail(&e, &format!("{} cannot be written", file.path().display()));
         }
     }
 }

@@ -10,14 +10,12 @@ use parking_lot::Mutex;
 
 use super::{DirState, Gone, Kept, LogManager, ManagerError, refused};
 use crate::config::TopicConfig;
-use crate::storage::checkpoint::{self, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET};
-use crate::storage::disk::Disk;
 use crate::storage::file_cache::FileHome;
 use crate::storage::log::Log;
 use crate::storage::partition_dir::PartitionDirName;
 use crate::storage::recovery::{self, LoadParams};
 use crate::storage::{clean_marker, partition_metadata};
-use crate::types::{Offset, TopicId, TopicPartition};
+use crate::types::{TopicId, TopicPartition};
 
 /// A partition directory to be loaded.
 struct Wanted<'a> {
@@ -87,13 +85,12 @@ impl LogManager {
         let disk = self.around.disk.as_ref();
         let path = state.dir.path();
         let mut kept = state.kept.lock();
-        *kept = Kept {
-            was_clean: clean_marker::take(disk, path)?,
-            recovery_points: read_or_warn(disk, &path.join(RECOVERY_POINT)),
-            log_starts: read_or_warn(disk, &path.join(LOG_START_OFFSET)),
-            high_watermarks: checkpoint::read_offsets(disk, &path.join(REPLICATION_OFFSET))?,
-            ..Kept::default()
-        };
+        *kept = Kept { was_clean: clean_marker::take(disk, path)?, ..Kept::default() };
+        let checkpoints = state.dir.checkpoints();
+        for file in [&checkpoints.recovery_points, &checkpoints.log_starts] {
+            file.read().unwrap_or_else(|e| tracing::warn!("{e}; going on without it"));
+        }
+        checkpoints.high_watermarks.read()?;
         let mut found = Vec::new();
         let mut entries = disk.list(path)?;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -169,14 +166,12 @@ impl LogManager {
     ) -> io::Result<Arc<Log>> {
         let path = state.dir.path().join(tp.to_string());
         let durable = partition_metadata::read(self.around.disk.as_ref(), &path)?.is_some();
-        let params = {
-            let kept = state.kept.lock();
-            LoadParams {
-                recovery_point: kept.recovery_points.get(tp).copied(),
-                log_start: kept.log_starts.get(tp).copied(),
-                high_watermark: kept.high_watermarks.get(tp).copied(),
-                ..self.params(tp, id, config, kept.was_clean, durable)
-            }
+        let checkpoints = state.dir.checkpoints();
+        let params = LoadParams {
+            recovery_point: checkpoints.recovery_points.get(tp),
+            log_start: checkpoints.log_starts.get(tp),
+            high_watermark: checkpoints.high_watermarks.get(tp),
+            ..self.params(tp, id, config, state.kept.lock().was_clean, durable)
         };
         let home = FileHome::new(self.around.disk.clone(), self.around.cache.clone(), path);
         recovery::load(&state.dir, home, params).map(Arc::new)
@@ -232,11 +227,4 @@ impl Log {
         self.view.load().segments.iter().for_each(|segment| segment.close());
         Ok(())
     }
-}
-
-fn read_or_warn(disk: &dyn Disk, path: &Path) -> HashMap<TopicPartition, Offset> {
-    checkpoint::read_offsets(disk, path).unwrap_or_else(|e| {
-        tracing::warn!("{e}; going on without it");
-        HashMap::new()
-    })
 }

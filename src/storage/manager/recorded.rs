@@ -12,6 +12,7 @@ use crate::storage::disk_real::RealDisk;
 use crate::storage::entry::Entry;
 use crate::storage::log::AbortedTransaction;
 use crate::storage::testing::batches;
+use crate::types::Offset;
 use crate::wire::batch::{Batch, RecordStream};
 use crate::wire::compression::{Codec, DECOMPRESSED_MAX, Decompressor, Scratch};
 use crate::wire::legacy::{InnerMessages, Message};

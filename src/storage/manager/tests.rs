@@ -6,6 +6,7 @@ use crate::storage::atomic_file;
 use crate::storage::disk_real::RealDisk;
 use crate::storage::log::{AbortedTransaction, AppendError, AppendParams, Origin, ReadError};
 use crate::storage::testing::{Sender, TOPIC_ID, World, batch, batch_of, batches, client, marker};
+use crate::types::Offset;
 use crate::wire::error_code::ErrorCode;
 
 fn sim() -> (SimDisk, World) {
