@@ -14,6 +14,7 @@ mod sim_client;
 use sim_client::Client;
 
 const STORAGE_ERROR: i16 = 56;
+const CORRUPT_MESSAGE: i16 = 2;
 
 fn run(scenario: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -104,6 +105,32 @@ fn a_halt_waits_for_none_of_the_thousands_that_wait() {
         drop(tokio::spawn(async move { client.try_produce("other", b"lost").await }).await);
         broker.ended().await.expect("no panic").expect_err("it halted");
         assert_eq!(begun.elapsed().as_millis(), 0);
+    });
+}
+
+#[test]
+fn a_bit_that_flips_in_a_sealed_segment_costs_that_segment_alone() {
+    run(async {
+        let world = World::new(5);
+        let small = overrides(&["log.segment.bytes=600"]);
+        let broker = world.start_alone(1, None, &small).expect("a configuration");
+        let disk = broker.disk.clone();
+        let mut client = Client::connect(&world, 1).await;
+        let topic = client.create("t").await;
+        // One batch to a segment.
+        for n in 0..4 {
+            assert_eq!(client.produce("t", &[n; 400]).await, i64::from(n));
+        }
+        let magic = 16;
+        let sealed = Path::new("/broker1/t-0/00000000000000000001.log");
+        disk.edit(sealed, |bytes| bytes[magic] ^= 0x40).expect("it is there");
+        assert_eq!(client.fetch_from(topic, 1, 500).await, Err(CORRUPT_MESSAGE));
+        assert_eq!(client.fetch_from(topic, 2, 500).await.map(|values| values[0].clone()), Ok(vec![2; 400]));
+        assert_eq!(client.fetch_from(topic, 0, 500).await.map(|values| values[0].clone()), Ok(vec![0; 400]));
+        assert_eq!(client.produce("t", b"on it goes").await, 4);
+        let dirs = client.ask(4, DescribeLogDirsRequest::default().with_topics(None)).await.results;
+        assert_eq!(dirs[0].error_code, 0, "the disk answers: its directory stays online");
+        broker.stop().await.expect("no panic").expect("an orderly end");
     });
 }
 
