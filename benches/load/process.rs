@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::connection::wait_for;
 use crate::drive::{Outcome, Peer};
 use crate::machine::server::Mode;
-use crate::{cores, orphans};
+use crate::orphans;
 
 /// What is started.
 #[derive(Clone, Debug)]
@@ -73,8 +73,7 @@ impl Server {
         };
         log_to(&mut command, &self.dir.join("log"))?;
         self.started = Instant::now();
-        self.broker = Some(cores::spawn_on_broker_core(&mut command)?);
-        orphans::remember(self.pid(), &self.dir);
+        self.broker = Some(orphans::start(&mut command, &self.dir)?);
         Ok(())
     }
 
@@ -139,9 +138,7 @@ impl Server {
             )?;
             let mut c = java(jars, "256M", "org.apache.zookeeper.server.quorum.QuorumPeerMain", &zookeeper);
             log_to(&mut c, &self.dir.join("zookeeper.log"))?;
-            let child = cores::spawn_on_broker_core(&mut c)?;
-            orphans::remember(child.id(), &self.dir);
-            self.zookeeper = Some(child);
+            self.zookeeper = Some(orphans::start(&mut c, &self.dir)?);
             wait_for(&format!("127.0.0.1:{port}"), Duration::from_secs(30))?;
             text += &format!(
                 "zookeeper.connect=127.0.0.1:{port}\nzookeeper.session.timeout.ms={SESSION_MS}\n\
