@@ -14,14 +14,24 @@ use bytes::{Buf, BufMut, BytesMut};
 use tokio::io::AsyncReadExt;
 
 use super::listener::Stream;
-use super::pool::{self, BufferPool};
+use super::pool::BufferPool;
 use crate::wire::frame::{self, FrameError, KEY_AND_VERSION, PREFIX};
 
 /// Frames up to this size are copied out of the buffer they were read into.
 const SMALL_FRAME: usize = 4 << 10;
 
-/// A pending frame may hold this many bytes of buffer per byte that arrived.
+/// A pending large frame may hold this many bytes of buffer per byte that arrived.
 const HELD_PER_BYTE: usize = 16;
+
+/// A pending small frame: thousands of connections may each be inside one at a time.
+const HELD_PER_SMALL_BYTE: usize = 4;
+
+/// Bytes read at once where frames are smaller than [`LARGE_FRAME`]: many pipelined requests cost one system call, and
+/// their answers leave together.
+const GULP: usize = 256 << 10;
+
+/// Frames from this size on are read to their end and no further: at most a quarter of a gulp is ever moved.
+const LARGE_FRAME: usize = GULP / 4;
 
 /// Takes frames from one connection.
 #[derive(Debug)]
@@ -98,17 +108,17 @@ impl FrameReader {
         polled
     }
 
-    /// How many bytes to read at most: to the end of the frame in the making, as far as its bytes have earned it. Not
-    /// further, so that the next large frame begins in a buffer of its own and is not moved.
+    /// How many bytes to read at most. A large frame in the making: to its end, as far as its bytes have earned it. Not
+    /// further, so that the next one begins in a buffer of its own and is not moved. Else what a gulp has room for: its
+    /// buffer is only borrowed from the pool, see `shrink`.
     fn wanted(&self) -> usize {
         match self.announced() {
-            Ok(Some(size)) => {
+            Ok(Some(size)) if size >= LARGE_FRAME => {
                 let arrived = self.held.len() - PREFIX;
                 frame::room(size, arrived, self.last_size).saturating_sub(arrived).max(1)
             }
-            // The buffer is only borrowed from the pool: see `shrink`.
-            _ if self.last_size >= pool::SMALLEST => self.last_size + PREFIX,
-            _ => pool::SMALLEST,
+            Ok(None) if self.last_size >= LARGE_FRAME => self.last_size + PREFIX,
+            _ => GULP.saturating_sub(self.held.len()).max(1),
         }
     }
 
@@ -116,7 +126,13 @@ impl FrameReader {
     fn shrink(&mut self) {
         if self.held.is_empty() {
             self.release();
-        } else if self.held.capacity() > SMALL_FRAME.max(self.held.len() * HELD_PER_BYTE) {
+            return;
+        }
+        let per_byte = match self.announced() {
+            Ok(Some(size)) if size >= LARGE_FRAME => HELD_PER_BYTE,
+            _ => HELD_PER_SMALL_BYTE,
+        };
+        if self.held.capacity() > SMALL_FRAME.max(self.held.len() * per_byte) {
             let smaller = BytesMut::from(&self.held[..]);
             self.replace(smaller);
         }
@@ -203,6 +219,23 @@ mod tests {
         assert_eq!(reader.fill(&mut server).await.expect("readable"), (1 << 20) + PREFIX);
         assert!(reader.take_frame().expect("valid").is_some());
         assert!(reader.held.is_empty());
+    }
+
+    #[tokio::test]
+    async fn small_frames_come_many_at_once_and_their_buffer_goes_when_the_last_is_late() {
+        let (mut client, mut server) = duplex(1 << 20);
+        let mut reader = reader();
+        let bytes = vec![frame(0, 30_000); 8].concat();
+        let late = 20_000;
+        client.write_all(&bytes[..bytes.len() - late]).await.expect("room");
+        assert_eq!(reader.fill(&mut server).await.expect("readable"), bytes.len() - late);
+        assert_eq!(drain(&mut reader, &mut server).len(), 7);
+        let arrived = PREFIX + 30_000 - late;
+        assert_eq!(reader.held.len(), arrived);
+        assert!(reader.held.capacity() <= arrived * HELD_PER_SMALL_BYTE, "{}", reader.held.capacity());
+        client.write_all(&bytes[bytes.len() - late..]).await.expect("room");
+        assert_eq!(drain(&mut reader, &mut server), [&frame(0, 30_000)[PREFIX..]]);
+        assert_eq!(reader.held.capacity(), 0, "an idle connection holds nothing");
     }
 
     #[tokio::test]
