@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::alarm::Alarm;
 use super::fetch_session::FetchSessions;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, DynamicConfigs};
@@ -52,6 +53,8 @@ pub struct Connection {
     pub listener: Arc<str>,
     pub peer: IpAddr,
     pub software: Mutex<Option<ClientSoftware>>,
+    /// For the wait of the request that is being served.
+    pub alarm: Alarm,
 }
 
 /// One request: where it came from, and what stood in front of it.

@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use indexmap::IndexMap;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
+use super::alarm::Alarm;
 use super::context::{Part, Reply, RequestContext, Response};
 use super::fetch_session::{Asked, Key, SessionRequest};
 use super::leader_hint::LeaderHints;
@@ -81,7 +82,7 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> R
     };
     let (min_bytes, max_wait_ms) = (request.min_bytes.min(read.max_bytes), request.max_wait_ms);
     drop((frame, share));
-    let reads = read.until_enough(min_bytes, max_wait_ms, &services.shutdown).await;
+    let reads = read.until_enough(min_bytes, max_wait_ms, &ctx.connection.alarm, &services.shutdown).await;
 
     let mut answers: Vec<Answer> = read.targets.into_iter().zip(reads).map(|(t, read)| t.answer(read)).collect();
     answers.append(&mut unknown);
@@ -229,7 +230,7 @@ type Read = Result<PartitionRead, ErrorCode>;
 
 impl Fetching {
     /// Waits until there is enough to answer, `max_wait_ms` have passed, or the broker is asked to stop.
-    async fn until_enough(&self, min_bytes: i32, max_wait_ms: i32, shutdown: &Shutdown) -> Vec<Read> {
+    async fn until_enough(&self, min_bytes: i32, max_wait_ms: i32, alarm: &Alarm, shutdown: &Shutdown) -> Vec<Read> {
         let mut reads = self.once();
         let mut found = found_in(&reads);
         if max_wait_ms <= 0 || self.targets.is_empty() || found.is_enough(min_bytes) {
@@ -244,7 +245,7 @@ impl Fetching {
         }
         let mut given_up = pin!(async {
             tokio::select! {
-                () = sleep_until(deadline) => {}
+                () = alarm.at(deadline) => {}
                 () = shutdown.requested() => {}
             }
         });

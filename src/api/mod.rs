@@ -3,6 +3,7 @@
 //! A frame's header is read by hand and its key and version looked up in the one table before any byte of the body is
 //! looked at. Handlers of `kafka-protocol` messages share [`serve`]; Produce, Fetch and Metadata read and write their own bytes.
 
+pub mod alarm;
 pub mod context;
 pub mod serve;
 

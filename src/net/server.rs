@@ -15,6 +15,7 @@ use super::creation_rate::CreationRate;
 use super::listener::{Incoming, Listener};
 use super::quotas::{ConnectionQuotas, Place};
 use super::stranger::{self, LogLimiter};
+use crate::api::alarm::Alarm;
 use crate::api::{Connection, Services};
 use crate::spawn::{Shutdown, ShutdownTrigger, Spawner, panic_text};
 
@@ -170,6 +171,7 @@ impl Server {
             listener,
             peer: incoming.peer,
             software: Mutex::new(None),
+            alarm: Alarm::default(),
         };
         match AssertUnwindSafe(connection::serve(&self.shared, &connection, stream)).catch_unwind().await {
             Ok(end) => self.report(&connection, &peer, end),

@@ -51,7 +51,8 @@ async fn a_parked_fetch_is_woken_by_the_append_that_completes_it() {
     let one = batch(1).len();
     let fetching = fetching(&partition, 0);
     {
-        let mut wait = pin!(fetching.until_enough(2 * one as i32, 30_000, &shutdown));
+        let alarm = Alarm::default();
+        let mut wait = pin!(fetching.until_enough(2 * one as i32, 30_000, &alarm, &shutdown));
         assert!(wait.as_mut().now_or_never().is_none());
         assert_eq!(partition.parked(), 1);
         append(&partition, batch(1));
@@ -71,7 +72,7 @@ async fn a_parked_fetch_is_answered_at_its_max_wait() {
     let partition = bench.leader(&[1]);
     let (_stop, shutdown) = Shutdown::new();
     let begun = tokio::time::Instant::now();
-    let reads = fetching(&partition, 0).until_enough(1, 500, &shutdown).await;
+    let reads = fetching(&partition, 0).until_enough(1, 500, &Alarm::default(), &shutdown).await;
     assert_eq!(bytes(&reads), 0);
     assert!(begun.elapsed() >= Duration::from_millis(500));
     append(&partition, batch(1));
@@ -86,7 +87,7 @@ async fn what_needs_no_wait_does_not_park() {
     append(&partition, batch(1));
     for (offset, min_bytes, max_wait_ms) in [(0, 1, 500), (1, 1, 0), (1, 0, 500), (2, 1, 500)] {
         let reads = fetching(&partition, offset)
-            .until_enough(min_bytes, max_wait_ms, &shutdown)
+            .until_enough(min_bytes, max_wait_ms, &Alarm::default(), &shutdown)
             .now_or_never()
             .expect("at once");
         assert_eq!(reads.iter().any(Result::is_err), offset == 2, "out of range is told at once");
@@ -105,7 +106,8 @@ async fn a_woken_fetch_keeps_what_it_found_and_its_limits() {
     // Room for two batches, whichever partitions they come from.
     fetching.max_bytes = 2 * one as i32;
     append(&partitions[90], batch(1));
-    let mut wait = pin!(fetching.until_enough(2 * one as i32 + 1, 30_000, &shutdown));
+    let alarm = Alarm::default();
+    let mut wait = pin!(fetching.until_enough(2 * one as i32 + 1, 30_000, &alarm, &shutdown));
     assert!(wait.as_mut().now_or_never().is_none());
     append(&partitions[7], batch(1));
     assert!(wait.as_mut().now_or_never().is_none(), "two batches are less than min_bytes");
