@@ -87,6 +87,12 @@ impl FileBuffers {
             free.push(buffer);
         }
     }
+
+    /// Buffers at hand.
+    #[cfg(test)]
+    pub fn kept(&self) -> usize {
+        self.free.lock().len()
+    }
 }
 
 #[cfg(test)]
