@@ -4,7 +4,7 @@
 //!   once it is touched. A decoder that reserves what a peer announced (up to 309 GB) reserves addresses, not memory.
 //! - Each thread counts the bytes it ever reserved, for [`crate::wire::guard`] to see such a reservation and end the decode.
 //!
-//! It never keeps freed large blocks: they are unmapped at once.
+//! It never keeps freed large blocks: they are unmapped at once. Small ones are kept until [`give_back`].
 //!
 //! Under strict overcommit (`vm.overcommit_memory=2`) Linux ignores the wish not to claim memory and refuses a mapping
 //! beyond what is left to commit. Safe Rust has no way to take a refused `Vec::with_capacity` back: the process ends with
@@ -36,6 +36,21 @@ pub fn reserved_by_thread() -> u64 {
 fn count(bytes: usize) {
     // Fails only while the thread ends, when nobody asks any more.
     let _ = RESERVED.try_with(|reserved| reserved.set(reserved.get().wrapping_add(bytes as u64)));
+}
+
+#[cfg(target_env = "gnu")]
+unsafe extern "C" {
+    fn malloc_trim(keep: usize) -> i32;
+}
+
+/// Gives the pages that were freed and are kept for later back to the system; takes milliseconds. Without glibc it does
+/// nothing.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: glibc's own function; it takes the locks it needs and touches nothing that is in use.
+    unsafe {
+        malloc_trim(0);
+    }
 }
 
 /// See the module's head.

@@ -28,6 +28,7 @@ pub mod tcp;
 mod budget;
 mod connection;
 mod creation_rate;
+mod ebb;
 mod pool;
 mod quotas;
 mod reader;

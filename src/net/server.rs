@@ -12,9 +12,11 @@ use parking_lot::Mutex;
 use super::budget::RequestBudget;
 use super::connection::{self, End, Shared};
 use super::creation_rate::CreationRate;
+use super::ebb::Ebb;
 use super::listener::{Incoming, Listener};
 use super::quotas::{ConnectionQuotas, Place};
 use super::stranger::{self, LogLimiter};
+use crate::alloc;
 use crate::api::alarm::Alarm;
 use crate::api::{Connection, Services};
 use crate::spawn::{Shutdown, ShutdownTrigger, Spawner, panic_text};
@@ -31,6 +33,7 @@ pub struct Server {
     quotas: Arc<ConnectionQuotas>,
     /// `None` without a limit.
     creation_rate: Option<Mutex<CreationRate>>,
+    ebb: Mutex<Ebb>,
     spawner: Arc<dyn Spawner>,
     stop: Mutex<Option<ShutdownTrigger>>,
     next_id: AtomicU64,
@@ -64,6 +67,7 @@ impl Server {
             shared: Shared { services, read_buffers: Arc::default(), file_buffers: Arc::default(), budget, shutdown },
             quotas,
             creation_rate: creation_rate.map(Mutex::new),
+            ebb: Mutex::default(),
             spawner,
             stop: Mutex::new(Some(trigger)),
             next_id: AtomicU64::new(0),
@@ -146,8 +150,15 @@ impl Server {
     fn admit(self: &Arc<Self>, incoming: Incoming, listener: &Arc<str>) {
         match self.quotas.take(incoming.peer) {
             Ok(place) => {
+                self.ebb.lock().came(self.connections());
                 let (server, listener) = (self.clone(), listener.clone());
-                self.spawner.data(Box::pin(async move { server.serve(incoming, listener, place).await }));
+                self.spawner.data(Box::pin(async move {
+                    server.serve(incoming, listener, place).await;
+                    let gone = server.ebb.lock().went(server.connections());
+                    if gone {
+                        server.spawner.blocking(Box::new(alloc::give_back));
+                    }
+                }));
             }
             Err(error) => {
                 if let Some(held_back) = self.refusals.pass(self.now_ms()) {
