@@ -231,7 +231,10 @@ const IDLE: Duration = Duration::from_secs(5);
 /// more jobs than waiting owners.
 struct Pool {
     state: Mutex<PoolState>,
-    changed: Condvar,
+    /// A job was queued; wakes one idle thread.
+    queued: Condvar,
+    /// A thread has nothing to do any more.
+    done: Condvar,
     max_threads: usize,
     on_panic: OnPanic,
 }
@@ -245,14 +248,14 @@ struct PoolState {
 
 impl Pool {
     fn new(max_threads: usize, on_panic: OnPanic) -> Pool {
-        Pool { state: Mutex::default(), changed: Condvar::new(), max_threads, on_panic }
+        Pool { state: Mutex::default(), queued: Condvar::new(), done: Condvar::new(), max_threads, on_panic }
     }
 
     fn run(pool: &Arc<Pool>, job: Job) {
         let mut state = pool.state.lock();
         state.queue.push_back(job);
         if state.idle >= state.queue.len() || state.threads >= pool.max_threads {
-            pool.changed.notify_all();
+            pool.queued.notify_one();
             return;
         }
         let (worker, name) = (pool.clone(), format!("blocking-{}", state.threads));
@@ -278,11 +281,12 @@ impl Pool {
                 continue;
             }
             state.idle += 1;
-            let timed_out = self.changed.wait_for(&mut state, IDLE).timed_out();
+            self.done.notify_all();
+            let timed_out = self.queued.wait_for(&mut state, IDLE).timed_out();
             state.idle -= 1;
             if timed_out && state.queue.is_empty() {
                 state.threads -= 1;
-                self.changed.notify_all();
+                self.done.notify_all();
                 return;
             }
         }
@@ -292,7 +296,7 @@ impl Pool {
     fn drain(&self) {
         let mut state = self.state.lock();
         while !state.queue.is_empty() || state.threads > state.idle {
-            self.changed.wait_for(&mut state, Duration::from_millis(10));
+            self.done.wait(&mut state);
         }
     }
 }

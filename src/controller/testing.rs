@@ -116,6 +116,7 @@ impl Node {
             spawner: spawner.clone(),
             cluster: cluster.clone(),
             replica_lag_time_max_ms: 30_000,
+            flush_queues: Default::default(),
         };
         let (resolved, defaults) = (configs.clone(), config.topic_defaults.clone());
         let table = Arc::new(PartitionTable::new(

@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::flush::GroupCommit;
+use super::flush::{FlushQueue, GroupCommit};
 use super::role::{FollowerFetch, Role};
 use super::table::{LeaderAndIsr, Surroundings};
 use super::waiters::{Moves, OffsetWaiters, Parked, ParkedFetches};
@@ -119,6 +119,8 @@ pub struct Partition {
     /// Held while the high watermark is computed and set.
     advancing: Mutex<()>,
     group_commit: GroupCommit,
+    /// Of the log's directory.
+    flushes: Option<Arc<FlushQueue>>,
     committed: OffsetWaiters,
     durable: OffsetWaiters,
     fetches: ParkedFetches,
@@ -133,6 +135,7 @@ impl Partition {
         log: Option<Arc<Log>>,
     ) -> Arc<Partition> {
         let log_end = log.as_ref().map_or(Offset::ZERO, |log| log.offsets().log_end);
+        let flushes = log.as_ref().map(|log| around.flush_queue(&log.dir()));
         Arc::new_cyclic(|me| Partition {
             me: me.clone(),
             tp,
@@ -143,6 +146,7 @@ impl Partition {
             role: RwLock::new(Role::unknown()),
             advancing: Mutex::new(()),
             group_commit: GroupCommit::new(log_end),
+            flushes,
             committed: OffsetWaiters::default(),
             durable: OffsetWaiters::default(),
             fetches: ParkedFetches::default(),
@@ -511,23 +515,17 @@ impl Partition {
         reached
     }
 
-    /// Has everything below `end` fsynced, on the blocking pool, together with what arrives until it begins.
+    /// Has everything below `end` fsynced, together with what arrives until that begins.
     fn flush_to(&self, end: Offset) {
-        if !self.group_commit.want(end) {
-            return;
+        if self.group_commit.want(end)
+            && let Some(flushes) = &self.flushes
+        {
+            flushes.add(self.me.clone());
         }
-        let me = self.me.clone();
-        self.around.spawner.blocking(Box::new(move || {
-            while let Some(partition) = me.upgrade() {
-                if !partition.flush_once() {
-                    break;
-                }
-            }
-        }));
     }
 
-    /// True when more was asked for while it ran.
-    fn flush_once(&self) -> bool {
+    /// fsyncs the log. True when more was asked for while it ran.
+    pub(super) fn flush_once(&self) -> bool {
         let Ok(log) = self.online_log() else {
             self.group_commit.failed();
             return false;

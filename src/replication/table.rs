@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::flush::FlushQueue;
 use super::partition::Partition;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -44,9 +45,22 @@ pub struct Surroundings {
     pub spawner: Arc<dyn Spawner>,
     pub cluster: Arc<Cluster>,
     pub replica_lag_time_max_ms: i64,
+    /// By log directory; one is made when its first partition comes.
+    pub flush_queues: Mutex<HashMap<PathBuf, Arc<FlushQueue>>>,
 }
 
 impl Surroundings {
+    /// Where the fsyncs of a log directory's partitions are queued.
+    pub fn flush_queue(&self, dir: &Path) -> Arc<FlushQueue> {
+        let mut queues = self.flush_queues.lock();
+        match queues.get(dir) {
+            Some(queue) => Arc::clone(queue),
+            None => Arc::clone(
+                queues.entry(dir.to_path_buf()).or_insert_with(|| FlushQueue::new(Arc::clone(&self.spawner))),
+            ),
+        }
+    }
+
     /// Whether a broker is in this broker's metadata.
     pub fn is_alive(&self, broker: BrokerId) -> bool {
         self.cluster.load().brokers.contains_key(&broker)

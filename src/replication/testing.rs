@@ -60,6 +60,7 @@ pub fn bench(config: TopicConfig) -> Bench {
         spawner: pool.clone(),
         cluster: Arc::new(Cluster::new(Snapshot::default())),
         replica_lag_time_max_ms: 30_000,
+        flush_queues: Default::default(),
     };
     let config = Arc::new(config);
     let table = PartitionTable::new(around, Arc::new(logs), Box::new(move |_| config.clone()));
