@@ -167,22 +167,19 @@ impl Log {
         first: Offset,
         now_ms: i64,
     ) -> io::Result<()> {
-        self.make_home_durable(writer)?;
+        if !writer.home_durable && !std::mem::replace(&mut writer.home_asked_for, true) {
+            self.log_dir.flush_soon(&self.tp);
+        }
         let (mut last, mut max_timestamp) = (first, -1);
         for (_, entry) in entries(bytes) {
             last = entry.last_offset;
             max_timestamp = max_timestamp.max(entry.max_timestamp);
             if entry.magic < 2 {
-                let mut epochs = self.epochs.write();
-                if !epochs.entries().is_empty() {
-                    epochs.clear();
-                    self.write_epochs(&epochs)?;
-                }
+                self.forget_epochs()?;
             } else if self.epochs.read().latest() != Some(entry.leader_epoch) {
-                self.assign_epoch_at(entry.leader_epoch, entry.base_offset)?;
+                writer.epochs_unwritten |= self.epochs.write().assign(entry.leader_epoch, entry.base_offset);
             }
         }
-        self.settle_epochs(writer)?;
         let mut active = self.active()?;
         if self.must_roll(writer, config, &active, bytes.len() as u64, max_timestamp, last, now_ms)? {
             active = self.roll(writer, config, first, now_ms)?;
@@ -267,15 +264,16 @@ impl Log {
         Ok(new)
     }
 
-    /// Writes the producers' state as of `offset` (exclusive) unless nothing changed since the last time.
-    pub(super) fn snapshot_producers(&self, writer: &mut Writer, offset: Offset, sync: bool) -> io::Result<()> {
+    /// Writes the producers' state as of `offset` (exclusive) unless nothing changed since the last time. Whether it did.
+    pub(super) fn snapshot_producers(&self, writer: &mut Writer, offset: Offset, sync: bool) -> io::Result<bool> {
         if !writer.producers.is_dirty() && !writer.snapshots.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         producer_snapshot::write(self.home.disk.as_ref(), &self.home.path(), offset, &writer.producers, sync)?;
         writer.snapshots.insert(offset);
         writer.producers.set_clean();
-        self.drop_stray_snapshots(writer)
+        self.drop_stray_snapshots(writer)?;
+        Ok(true)
     }
 
     /// Keeps the snapshots at segment bases and the newest one.

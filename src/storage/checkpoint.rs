@@ -25,7 +25,7 @@ pub const LEADER_EPOCH: &str = "leader-epoch-checkpoint";
 /// Reads offsets per partition; no file is no entry.
 pub fn read_offsets(disk: &dyn Disk, path: &Path) -> io::Result<HashMap<TopicPartition, Offset>> {
     let mut offsets = HashMap::new();
-    for line in lines(disk, path)? {
+    for line in lines(disk, path)?.unwrap_or_default() {
         let mut fields = line.split(' ');
         let entry = (|| {
             let topic = fields.next()?;
@@ -47,9 +47,10 @@ pub fn write_offsets<'a>(
     write(disk, path, offsets.map(|(tp, offset)| (format!("{} {}", tp.topic, tp.partition), offset)))
 }
 
-/// Reads (epoch, start offset) pairs; no file is no entry.
-pub fn read_epochs(disk: &dyn Disk, path: &Path) -> io::Result<Vec<(LeaderEpoch, Offset)>> {
-    lines(disk, path)?
+/// Reads (epoch, start offset) pairs; `None` when there is no file.
+pub fn read_epochs(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<(LeaderEpoch, Offset)>>> {
+    let Some(lines) = lines(disk, path)? else { return Ok(None) };
+    let entries = lines
         .iter()
         .map(|line| {
             let (epoch, start) = line.split_once(' ').ok_or_else(|| malformed(path, line))?;
@@ -58,7 +59,8 @@ pub fn read_epochs(disk: &dyn Disk, path: &Path) -> io::Result<Vec<(LeaderEpoch,
                 _ => Err(malformed(path, line)),
             }
         })
-        .collect()
+        .collect::<io::Result<_>>()?;
+    Ok(Some(entries))
 }
 
 pub fn write_epochs(disk: &dyn Disk, path: &Path, epochs: &[(LeaderEpoch, Offset)]) -> io::Result<()> {
@@ -75,11 +77,11 @@ fn write(disk: &dyn Disk, path: &Path, entries: impl Iterator<Item = (String, Of
     atomic_file::replace(disk, path, format!("0\n{count}\n{body}").as_bytes())
 }
 
-fn lines(disk: &dyn Disk, path: &Path) -> io::Result<Vec<String>> {
-    let Some(bytes) = atomic_file::read_if_there(disk, path)? else { return Ok(Vec::new()) };
+fn lines(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<String>>> {
+    let Some(bytes) = atomic_file::read_if_there(disk, path)? else { return Ok(None) };
     let text = String::from_utf8(bytes).map_err(|_| malformed(path, "bytes that are no UTF-8"))?;
     let mut lines = text.lines();
-    let Some(version) = lines.next() else { return Ok(Vec::new()) };
+    let Some(version) = lines.next() else { return Ok(Some(Vec::new())) };
     if version != "0" {
         return Err(malformed(path, version));
     }
@@ -88,7 +90,7 @@ fn lines(disk: &dyn Disk, path: &Path) -> io::Result<Vec<String>> {
     if count.parse() != Ok(entries.len()) {
         return Err(malformed(path, count));
     }
-    Ok(entries)
+    Ok(Some(entries))
 }
 
 fn malformed(path: &Path, line: &str) -> io::Error {

@@ -57,6 +57,10 @@ pub trait Disk: Send + Sync + Debug {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     fn set_modified_ms(&self, path: &Path, ms: i64) -> io::Result<()>;
     fn space(&self, dir: &Path) -> io::Result<DiskSpace>;
+    /// Calls it serves at once to advantage; with 1 no thread is started for its sake.
+    fn concurrency(&self) -> usize {
+        1
+    }
     /// Takes an exclusive lock on `path` (made when absent) for as long as the value lives.
     /// A lock held elsewhere is `ErrorKind::WouldBlock`. On a real disk: a POSIX record lock, as Java takes.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;

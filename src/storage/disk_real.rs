@@ -88,6 +88,11 @@ impl Disk for RealDisk {
         })
     }
 
+    fn concurrency(&self) -> usize {
+        // fsyncs that meet share a commit of the journal; more threads than this gain little (see the module's notes).
+        16
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         let meta = file.metadata()?;

@@ -173,7 +173,6 @@ impl LazyFile {
             self.home.disk.open(&self.path_in(dir.clone()), how)?
         };
         self.file.store(Some(Arc::new(Opened(opened.clone()))));
-        self.used.store(true, Ordering::Relaxed);
         self.home.cache.opened(self);
         Ok(opened)
     }

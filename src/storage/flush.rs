@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::log::Log;
+use super::partition_metadata;
 use crate::types::Offset;
 
 impl Log {
@@ -16,11 +17,37 @@ impl Log {
     pub(super) fn flush_to(&self, to: Offset) -> io::Result<()> {
         let _flushing = self.flushing.lock();
         self.online()?;
-        if to <= self.recovery_point() {
+        let flushed = self.settle().and_then(|()| match to <= self.recovery_point() {
+            true => Ok(()),
+            false => self.sync_files(to),
+        });
+        self.or_offline(flushed)
+    }
+
+    /// Makes durable what records need beside themselves: the directory with its name and `partition.metadata`, and the
+    /// epochs. Without records there is nothing to do. Appends go on meanwhile; `flushing` is held.
+    fn settle(&self) -> io::Result<()> {
+        if self.size() == 0 {
             return Ok(());
         }
-        let flushed = self.sync_files(to);
-        self.or_offline(flushed)
+        let (home, epochs) = {
+            let mut writer = self.writer.lock();
+            let home = !std::mem::replace(&mut writer.home_durable, true);
+            let epochs = std::mem::take(&mut writer.epochs_unwritten);
+            writer.names_unsynced &= !(home || epochs);
+            (home, epochs)
+        };
+        let (disk, path) = (self.home.disk.as_ref(), self.home.path());
+        if home && !self.topic_id.is_zero() {
+            partition_metadata::write(disk, &path, self.topic_id)?;
+        }
+        match epochs {
+            // This syncs the directory too.
+            true => self.write_epochs()?,
+            false if home => disk.sync_dir(&path)?,
+            false => {}
+        }
+        if home { disk.sync_dir(self.log_dir.path()) } else { Ok(()) }
     }
 
     fn sync_files(&self, to: Offset) -> io::Result<()> {
@@ -33,8 +60,6 @@ impl Log {
     fn synced_once(&self, to: Offset) -> io::Result<bool> {
         let (view, names_unsynced, truncations) = {
             let mut writer = self.writer.lock();
-            self.make_home_durable(&mut writer)?;
-            self.settle_epochs(&mut writer)?;
             (self.view.load_full(), std::mem::take(&mut writer.names_unsynced), writer.truncations)
         };
         let first = view.index_of(self.recovery_point()).unwrap_or(0);

@@ -181,6 +181,8 @@ impl<E: IndexEntry> IndexFile<E> {
         }
         let list = self.all()?;
         *self.entries.write() = Entries::Memory(list);
+        // Memory leads from now on.
+        self.file.close();
         Ok(())
     }
 

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 
+use super::checkpoint;
 use super::disk::DiskFile;
 use super::epoch_cache::EpochCache;
 use super::file_cache::FileHome;
@@ -25,7 +26,6 @@ use super::log_dir::LogDir;
 use super::producer_state::ProducerStates;
 use super::segment::Segment;
 use super::view::LogView;
-use super::{checkpoint, partition_metadata};
 use crate::config::TopicConfig;
 use crate::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
@@ -161,6 +161,8 @@ pub struct Log {
     /// When the last fsync was, on the monotonic clock.
     pub(super) last_flush_ms: AtomicI64,
     pub(super) epochs: RwLock<EpochCache>,
+    /// Held while their file is written, so that the later writer has the later epochs. Taken before `epochs`.
+    pub(super) writing_epochs: Mutex<()>,
     pub(super) writer: Mutex<Writer>,
     /// Held by whoever is in an fsync, so that two never do the same work.
     pub(super) flushing: Mutex<()>,
@@ -182,6 +184,8 @@ pub(super) struct Writer {
     pub names_unsynced: bool,
     /// An epoch was assigned that `leader-epoch-checkpoint` does not name yet.
     pub epochs_unwritten: bool,
+    /// The timer was asked to make the home durable.
+    pub home_asked_for: bool,
     /// Counts cuts, so that an fsync that ran meanwhile does not raise the recovery point past one.
     pub truncations: u64,
 }
@@ -271,9 +275,10 @@ impl Log {
         self.epochs.read().epoch_for(offset).unwrap_or(LeaderEpoch::NONE)
     }
 
-    /// Notes that `epoch` begins at the log end (on becoming leader). The file is written before the first record of
-    /// that epoch is, or at the next flush or orderly stop: an epoch without records may be forgotten, and a broker that
-    /// becomes leader of thousands of partitions at once does not wait for thousands of fsyncs.
+    /// Notes that `epoch` begins at the log end (on becoming leader). The file is written before an fsync makes a record
+    /// of that epoch durable, and at an orderly stop if it has records: behind the recovery point a start takes the epochs
+    /// from the batches. So a broker that becomes leader of thousands of partitions at once does not wait for thousands
+    /// of fsyncs, nor does the first append to each.
     pub fn assign_epoch(&self, epoch: LeaderEpoch) -> io::Result<()> {
         let mut writer = self.writer.lock();
         self.online()?;
@@ -281,26 +286,12 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the epochs that only memory knows.
-    pub(super) fn settle_epochs(&self, writer: &mut Writer) -> io::Result<()> {
-        if std::mem::take(&mut writer.epochs_unwritten) {
-            self.write_epochs(&self.epochs.read())?;
-        }
-        Ok(())
-    }
-
-    /// With the append lock held.
-    pub(super) fn assign_epoch_at(&self, epoch: LeaderEpoch, start: Offset) -> io::Result<()> {
-        let mut epochs = self.epochs.write();
-        if !epochs.assign(epoch, start) {
-            return Ok(());
-        }
-        self.write_epochs(&epochs)
-    }
-
-    pub(super) fn write_epochs(&self, epochs: &EpochCache) -> io::Result<()> {
+    /// Writes the epochs as they are now, durably.
+    pub(super) fn write_epochs(&self) -> io::Result<()> {
+        let _later_ones_win = self.writing_epochs.lock();
+        let entries = self.epochs.read().entries().to_vec();
         let path = self.home.path().join(checkpoint::LEADER_EPOCH);
-        checkpoint::write_epochs(self.home.disk.as_ref(), &path, epochs.entries())
+        checkpoint::write_epochs(self.home.disk.as_ref(), &path, &entries)
     }
 
     /// Raises (or, after truncation, lowers) the high watermark, kept within [log start, log end]. Returns the new one.
@@ -338,9 +329,18 @@ impl Log {
         self.publish_first_unstable(&writer.producers);
     }
 
+    /// No record has an epoch any more. The file says so before records without one come.
+    pub(super) fn forget_epochs(&self) -> io::Result<()> {
+        if self.epochs.read().entries().is_empty() {
+            return Ok(());
+        }
+        self.epochs.write().clear();
+        self.write_epochs()
+    }
+
     /// After a cut the file may be behind: loading drops what lies outside the log. Failure takes the directory offline.
     pub(super) fn write_epochs_later(&self) {
-        let written = self.write_epochs(&self.epochs.read());
+        let written = self.write_epochs();
         let _ = self.or_offline(written);
     }
 
@@ -383,23 +383,6 @@ impl Log {
     pub(super) fn active(&self) -> io::Result<Arc<Segment>> {
         let view = self.view.load();
         view.active().cloned().ok_or_else(|| io::Error::other(format!("the log of {} has no segment", self.tp)))
-    }
-
-    /// Makes directory, name and `partition.metadata` durable, once, before the first record.
-    pub(super) fn make_home_durable(&self, writer: &mut Writer) -> io::Result<()> {
-        if writer.home_durable {
-            return Ok(());
-        }
-        let disk = self.home.disk.as_ref();
-        let path = self.home.path();
-        if !self.topic_id.is_zero() {
-            partition_metadata::write(disk, &path, self.topic_id)?;
-        }
-        disk.sync_dir(&path)?;
-        disk.sync_dir(self.log_dir.path())?;
-        writer.home_durable = true;
-        writer.names_unsynced = false;
-        Ok(())
     }
 }
 

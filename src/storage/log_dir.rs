@@ -34,7 +34,7 @@ pub struct LogDir {
     failure: OnceLock<Arc<io::Error>>,
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
     watcher: OnceLock<OfflineWatcher>,
-    /// Partitions whose sealed segments wait for an fsync.
+    /// Partitions whose sealed segments, or whose home, wait for an fsync.
     to_flush: Mutex<Vec<TopicPartition>>,
 }
 

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -77,6 +77,8 @@ impl std::fmt::Debug for LogManager {
 #[derive(Debug)]
 struct DirState {
     dir: Arc<LogDir>,
+    /// Logs served from it.
+    logs: AtomicUsize,
     kept: Mutex<Kept>,
 }
 
@@ -149,7 +151,7 @@ impl LogManager {
                 }
                 Err(refused) => return Err(refused),
             }
-            dirs.push(DirState { dir, kept: Mutex::default() });
+            dirs.push(DirState { dir, logs: AtomicUsize::new(0), kept: Mutex::default() });
         }
         if dirs.iter().all(|state| !state.dir.is_online()) {
             return refused(match failures.is_empty() {
@@ -254,12 +256,8 @@ impl LogManager {
         if let Some(log) = self.adopt(tp, id, &config)? {
             return Ok(log);
         }
-        let mut counts: HashMap<PathBuf, usize> = HashMap::new();
-        for log in self.logs.read().values() {
-            *counts.entry(log.dir()).or_default() += 1;
-        }
         let online = self.dirs.iter().filter(|state| state.dir.is_online());
-        let Some(state) = online.min_by_key(|state| counts.get(state.dir.path()).copied().unwrap_or(0)) else {
+        let Some(state) = online.min_by_key(|state| state.logs.load(Ordering::Relaxed)) else {
             return refused("every log directory is offline".into());
         };
         if state.kept.lock().stale.contains(tp) {
@@ -280,13 +278,18 @@ impl LogManager {
         config: Arc<TopicConfig>,
     ) -> io::Result<Arc<Log>> {
         let path = state.dir.path().join(tp.to_string());
-        let disk = self.around.disk.as_ref();
-        disk.create_dir_all(&path)?;
+        self.around.disk.create_dir_all(&path)?;
         let home = FileHome::new(self.around.disk.clone(), self.around.cache.clone(), path);
-        let log = recovery::load(&state.dir, home, self.params(tp, id, config, true, false))?;
-        let log = Arc::new(log);
-        self.logs.write().insert(tp.clone(), log.clone());
+        let params = LoadParams { fresh: true, ..self.params(tp, id, config, true, false) };
+        let log = Arc::new(recovery::load(&state.dir, home, params)?);
+        self.serve(state, tp, &log);
         Ok(log)
+    }
+
+    fn serve(&self, state: &DirState, tp: &TopicPartition, log: &Arc<Log>) {
+        if self.logs.write().insert(tp.clone(), log.clone()).is_none() {
+            state.logs.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn params(
@@ -306,6 +309,7 @@ impl LogManager {
             high_watermark: None,
             clean,
             home_durable: durable,
+            fresh: false,
             producer_id_expiration_ms: self.config.producer_id_expiration_ms,
         }
     }
@@ -331,9 +335,9 @@ impl LogManager {
             }
             let there = partition_metadata::read(self.around.disk.as_ref(), &path).map_err(fail)?;
             if there == Some(id) && !id.is_zero() {
-                let log = self.load_one(state, tp, id, config.clone()).map_err(fail)?;
+                let log = self.load_one(state, tp, id, config.clone(), true).map_err(fail)?;
                 state.kept.lock().left_alone.remove(tp);
-                self.logs.write().insert(tp.clone(), log.clone());
+                self.serve(state, tp, &log);
                 return Ok(Some(log));
             }
             let stray = state.dir.path().join(partition_dir::stray_name(tp, self.around.random.uuid()));
@@ -367,6 +371,7 @@ impl LogManager {
         }
         log.view.load().segments.iter().for_each(|segment| segment.close());
         if let Some(state) = self.state_of(log.log_dir.path()) {
+            state.logs.fetch_sub(1, Ordering::Relaxed);
             state.kept.lock().stale.insert(tp.clone());
         }
         self.remove_later(&log.log_dir, log.config().file_delete_delay_ms, Gone::Directory(renamed));

@@ -13,6 +13,7 @@
 
 pub mod disk;
 pub mod disk_real;
+mod in_parallel;
 
 pub(crate) mod atomic_file;
 pub mod checkpoint;

@@ -42,6 +42,8 @@ pub struct LoadParams {
     pub clean: bool,
     /// `partition.metadata` is there and durable.
     pub home_durable: bool,
+    /// The directory was made just now and is empty.
+    pub fresh: bool,
     pub producer_id_expiration_ms: i64,
 }
 
@@ -53,7 +55,7 @@ const CHECK_WINDOW: usize = 1 << 20;
 /// Opens (or begins) the log in `home`.
 pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> io::Result<Log> {
     let now_ms = log_dir.now_ms();
-    let mut files = Files::list(&home)?;
+    let mut files = if params.fresh { Files::default() } else { Files::list(&home)? };
     files.finish_changes(&home)?;
     let interval = params.config.index_interval_bytes.max(0) as u64;
     let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(files.logs.len());
@@ -68,7 +70,8 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
 
     let mut loading =
         Loading { home: &home, producers: Writer::new(files.snapshots.clone()), epochs: EpochCache::default() };
-    let epochs_known = loading.read_epochs(&segments)?;
+    // A Kafka that takes a fresh directory over makes the file it misses.
+    let epochs_known = params.fresh || loading.read_epochs(&segments)?;
     let epochs_before = loading.epochs.clone();
     let recovery_point = params.recovery_point.unwrap_or(Offset::ZERO);
     let first_to_check = if params.clean {
@@ -152,13 +155,14 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
         recovery_point: AtomicI64::new(if params.clean { log_end.0 } else { recovery_point.min(log_end).0 }),
         last_flush_ms: AtomicI64::new(log_dir.monotonic_ms()),
         epochs: RwLock::new(epochs),
+        writing_epochs: Mutex::new(()),
         writer: Mutex::new(writer),
         flushing: Mutex::new(()),
         closed: AtomicBool::new(false),
     };
     let no_epochs = log.epochs.read().entries().is_empty();
     if epochs_changed || (!epochs_known && !no_epochs) {
-        log.write_epochs(&log.epochs.read())?;
+        log.write_epochs()?;
     } else if !epochs_known {
         // A Kafka finds the file, empty, in a partition without records.
         let file = home.disk.open(&home.path().join(checkpoint::LEADER_EPOCH), super::disk::Open::Create)?;
@@ -183,6 +187,7 @@ impl Writer {
             home_durable: false,
             names_unsynced: false,
             epochs_unwritten: false,
+            home_asked_for: false,
             truncations: 0,
         }
     }
@@ -215,19 +220,16 @@ impl Loading<'_> {
     fn read_epochs(&mut self, segments: &[Arc<Segment>]) -> io::Result<bool> {
         let disk = self.home.disk.as_ref();
         let path = self.home.path().join(checkpoint::LEADER_EPOCH);
-        let there = match disk.info(&path) {
-            Ok(_) => true,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => false,
-            Err(e) => return Err(e),
-        };
         match checkpoint::read_epochs(disk, &path) {
-            Ok(entries) if there => {
+            Ok(Some(entries)) => {
                 self.epochs = EpochCache::from_entries(entries);
                 return Ok(true);
             }
-            Err(e) if e.kind() != io::ErrorKind::InvalidData => return Err(e),
-            Err(e) => tracing::warn!("reading the leader epochs from the log again: {e}"),
-            Ok(_) => {}
+            Ok(None) => {}
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                tracing::warn!("reading the leader epochs from the log again: {e}");
+            }
+            Err(e) => return Err(e),
         }
         for segment in segments.iter().filter(|segment| !segment.is_empty()) {
             let file = segment.log().get()?;

@@ -508,12 +508,13 @@ impl Segment {
         })
     }
 
-    /// Writes the indexes and cuts a preallocated file: what a Kafka expects of a segment nobody writes to.
-    pub fn write_indexes(&self) -> io::Result<()> {
+    /// Writes the indexes and cuts a preallocated file: what a Kafka expects of a segment nobody writes to. Whether there
+    /// was anything to write.
+    pub fn write_indexes(&self) -> io::Result<bool> {
         let mut tail = self.tail.lock();
         if !tail.writable {
             // Nothing was written since the files were.
-            return Ok(());
+            return Ok(false);
         }
         self.make_writable(&mut tail)?;
         let last = self.relative(tail.max_timestamp_offset);
@@ -523,7 +524,8 @@ impl Segment {
             file.set_len(self.len())?;
         }
         self.offsets.write()?;
-        self.times.write()
+        self.times.write()?;
+        Ok(true)
     }
 
     /// [`Segment::write_indexes`] for good: no batch comes any more.
@@ -544,13 +546,17 @@ impl Segment {
     pub fn sync(&self, indexes: bool) -> io::Result<()> {
         self.log.get()?.sync()?;
         if indexes {
-            self.offsets.sync()?;
-            self.times.sync()?;
+            self.sync_indexes()?;
         }
         if !self.txns.all()?.is_empty() {
             self.txns.sync()?;
         }
         Ok(())
+    }
+
+    pub fn sync_indexes(&self) -> io::Result<()> {
+        self.offsets.sync()?;
+        self.times.sync()
     }
 
     fn files(&self) -> [&Arc<LazyFile>; 4] {

@@ -100,13 +100,7 @@ impl Log {
         let segment = Segment::create(&self.home, at, preallocate, config.index_interval_bytes.max(0) as u64, now_ms)?;
         self.view.store(Arc::new(LogView { segments: vec![Arc::new(segment)] }));
         writer.names_unsynced = true;
-        {
-            let mut epochs = self.epochs.write();
-            if !epochs.entries().is_empty() {
-                epochs.clear();
-                self.write_epochs(&epochs)?;
-            }
-        }
+        self.forget_epochs()?;
         writer.drop_snapshots_past(&self.home, Offset::NONE)?;
         writer.producers.clear();
         self.publish_first_unstable(&writer.producers);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{DirState, Gone, LogManager};
 use crate::config::BrokerConfig;
 use crate::storage::checkpoint_file::Offsets;
+use crate::storage::in_parallel::in_parallel;
 use crate::storage::log::Log;
 use crate::types::Offset;
 
@@ -81,15 +82,16 @@ impl LogManager {
         next.saturating_sub(self.around.clock.monotonic_ms()).clamp(1, flush_ms)
     }
 
-    /// fsyncs what rolls left behind and what `flush.ms` asks for; returns how soon to look again at the latest.
+    /// fsyncs what rolls left behind, the homes of new logs and what `flush.ms` asks for; returns how soon to look again at the latest.
     fn flush_due(&self) -> i64 {
+        let threads = self.around.disk.concurrency();
         for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
-            for tp in state.dir.take_flushes() {
-                let Some(log) = self.get(&tp) else { continue };
+            in_parallel(threads, &state.dir.take_flushes(), |tp| {
+                let Some(log) = self.get(tp) else { return };
                 let sealed_end = log.view.load().active().map_or(Offset::ZERO, |active| active.base());
                 // A failure has taken the directory offline and been reported.
                 let _ = log.flush_to(sealed_end);
-            }
+            });
         }
         let now_ms = self.around.clock.monotonic_ms();
         let mut soonest = i64::MAX;

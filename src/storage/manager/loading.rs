@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
+use std::thread;
 
 use parking_lot::Mutex;
 
 use super::{DirState, Gone, Kept, LogManager, ManagerError, refused};
 use crate::config::TopicConfig;
 use crate::storage::file_cache::FileHome;
+use crate::storage::in_parallel::in_parallel;
 use crate::storage::log::Log;
 use crate::storage::partition_dir::PartitionDirName;
 use crate::storage::recovery::{self, LoadParams};
@@ -23,6 +25,8 @@ struct Wanted<'a> {
     tp: TopicPartition,
     id: TopicId,
     config: Arc<TopicConfig>,
+    /// `partition.metadata` is there.
+    home_durable: bool,
 }
 
 impl LogManager {
@@ -51,9 +55,7 @@ impl LogManager {
         let loaded = self.load_all(jobs);
         for (state, tp, result) in loaded {
             match result {
-                Ok(log) => {
-                    self.logs.write().insert(tp, log);
-                }
+                Ok(log) => self.serve(state, &tp, &log),
                 Err(source) => {
                     let source = io::Error::new(source.kind(), format!("loading {tp}: {source}"));
                     self.dir_failed(state, source)?;
@@ -112,7 +114,7 @@ impl LogManager {
                             );
                             kept.left_alone.insert(tp);
                         }
-                        _ => found.push(Wanted { state, tp, id, config }),
+                        there => found.push(Wanted { state, tp, id, config, home_durable: there.is_some() }),
                     }
                 }
                 Some(PartitionDirName::Delete(_)) => {
@@ -131,29 +133,19 @@ impl LogManager {
         Ok(found)
     }
 
-    /// Loads in `num.recovery.threads.per.data.dir` threads for each directory; one in all is this one.
+    /// Loads in `num.recovery.threads.per.data.dir` threads for each directory, and in no fewer than there are cores:
+    /// nothing else is served before.
     #[allow(clippy::type_complexity)]
     fn load_all<'a>(&self, jobs: Vec<Wanted<'a>>) -> Vec<(&'a DirState, TopicPartition, io::Result<Arc<Log>>)> {
-        let workers = self.config.num_recovery_threads_per_data_dir.max(1) as usize * self.dirs.len();
-        let next = AtomicUsize::new(0);
+        let asked = self.config.num_recovery_threads_per_data_dir.max(1) as usize * self.dirs.len();
+        let cores = thread::available_parallelism().map_or(1, usize::from).min(self.around.disk.concurrency());
         let results = Mutex::new(Vec::with_capacity(jobs.len()));
-        let work = || {
-            while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let result = match job.state.dir.failure() {
-                    None => self.load_one(job.state, &job.tp, job.id, job.config.clone()),
-                    Some(_) => continue,
-                };
+        in_parallel(asked.max(cores), &jobs, |job| {
+            if job.state.dir.is_online() {
+                let result = self.load_one(job.state, &job.tp, job.id, job.config.clone(), job.home_durable);
                 results.lock().push((job.state, job.tp.clone(), result));
             }
-        };
-        match workers.min(jobs.len()) {
-            0 | 1 => work(),
-            workers => std::thread::scope(|scope| {
-                for _ in 0..workers {
-                    scope.spawn(work);
-                }
-            }),
-        }
+        });
         results.into_inner()
     }
 
@@ -163,15 +155,15 @@ impl LogManager {
         tp: &TopicPartition,
         id: TopicId,
         config: Arc<TopicConfig>,
+        home_durable: bool,
     ) -> io::Result<Arc<Log>> {
         let path = state.dir.path().join(tp.to_string());
-        let durable = partition_metadata::read(self.around.disk.as_ref(), &path)?.is_some();
         let checkpoints = state.dir.checkpoints();
         let params = LoadParams {
             recovery_point: checkpoints.recovery_points.get(tp),
             log_start: checkpoints.log_starts.get(tp),
             high_watermark: checkpoints.high_watermarks.get(tp),
-            ..self.params(tp, id, config, state.kept.lock().was_clean, durable)
+            ..self.params(tp, id, config, state.kept.lock().was_clean, home_durable)
         };
         let home = FileHome::new(self.around.disk.clone(), self.around.cache.clone(), path);
         recovery::load(&state.dir, home, params).map(Arc::new)
@@ -183,12 +175,15 @@ impl LogManager {
         for state in &self.dirs {
             let loaded = state.kept.lock().loaded;
             if loaded {
-                for log in self.all().iter().filter(|log| Arc::ptr_eq(&log.log_dir, &state.dir)) {
-                    if let Err(e) = log.close() {
+                let logs: Vec<_> =
+                    self.all().into_iter().filter(|log| Arc::ptr_eq(&log.log_dir, &state.dir)).collect();
+                in_parallel(self.around.disk.concurrency(), &logs, |log| {
+                    if state.dir.is_online()
+                        && let Err(e) = log.close()
+                    {
                         state.dir.fail(&e, &format!("{} cannot be closed", log.tp));
-                        break;
                     }
-                }
+                });
                 if state.dir.is_online() {
                     self.write_checkpoints(state);
                 }
@@ -213,16 +208,21 @@ impl Log {
     /// Everything on the disk as a Kafka expects it after an orderly stop: trimmed indexes, a snapshot at the log end.
     pub(in crate::storage) fn close(&self) -> io::Result<()> {
         self.online()?;
-        {
+        let active = self.active()?;
+        let mut new_names = false;
+        // Without records there is nothing to keep.
+        if self.size() > 0 {
             let mut writer = self.writer.lock();
-            self.settle_epochs(&mut writer)?;
-            self.active()?.write_indexes()?;
-            self.snapshot_producers(&mut writer, self.log_end(), true)?;
-            writer.names_unsynced = true;
+            new_names |= active.write_indexes()?;
+            new_names |= self.snapshot_producers(&mut writer, self.log_end(), true)?;
         }
-        self.active()?.sync(true)?;
+        if new_names {
+            active.sync_indexes()?;
+        }
         self.flush()?;
-        self.home.disk.sync_dir(&self.home.path())?;
+        if new_names {
+            self.home.disk.sync_dir(&self.home.path())?;
+        }
         self.closed.store(true, Ordering::Release);
         self.view.load().segments.iter().for_each(|segment| segment.close());
         Ok(())
