@@ -73,6 +73,9 @@ impl fmt::Debug for Surroundings {
     }
 }
 
+/// Resolved once for the partitions of a topic that come in one message.
+type Configs = HashMap<Arc<str>, Arc<TopicConfig>>;
+
 const SHARDS: usize = 16;
 
 type Shard = RwLock<HashMap<Arc<str>, BTreeMap<i32, Arc<Partition>>>>;
@@ -155,7 +158,8 @@ impl PartitionTable {
     /// Applies one controller message; one answer per partition, in order. Creates logs: blocks on the disk.
     pub fn apply_leader_and_isr(&self, changes: &[LeaderAndIsr]) -> Vec<ErrorCode> {
         let _one_at_a_time = self.changing.lock();
-        changes.iter().map(|change| self.apply(change).err().unwrap_or(ErrorCode::None)).collect()
+        let mut configs = HashMap::new();
+        changes.iter().map(|change| self.apply(change, &mut configs).err().unwrap_or(ErrorCode::None)).collect()
     }
 
     /// First that holds:
@@ -163,7 +167,7 @@ impl PartitionTable {
     /// - another topic id stored: INCONSISTENT_TOPIC_ID;
     /// - leader epoch lower than or equal to the known one: STALE_CONTROLLER_EPOCH (normal after a failover);
     /// - not one of the replicas: UNKNOWN_TOPIC_OR_PARTITION.
-    fn apply(&self, change: &LeaderAndIsr) -> Result<(), ErrorCode> {
+    fn apply(&self, change: &LeaderAndIsr, configs: &mut Configs) -> Result<(), ErrorCode> {
         let me = self.around.broker;
         let known = self.get(&change.tp.topic, change.tp.partition);
         if let Some(known) = &known {
@@ -180,7 +184,7 @@ impl PartitionTable {
         }
         let partition = match known {
             Some(partition) => partition,
-            None => self.host(change)?,
+            None => self.host(change, configs)?,
         };
         if change.leader == me {
             partition.make_leader(change)
@@ -192,7 +196,12 @@ impl PartitionTable {
     }
 
     /// Finds or makes the log of a partition not seen since start.
-    fn host(&self, change: &LeaderAndIsr) -> Result<Arc<Partition>, ErrorCode> {
+    fn host(&self, change: &LeaderAndIsr, configs: &mut Configs) -> Result<Arc<Partition>, ErrorCode> {
+        let topic = &change.tp.topic;
+        let mut config = || {
+            let resolved = configs.entry(Arc::clone(topic)).or_insert_with(|| (self.topic_configs)(topic));
+            Arc::clone(resolved)
+        };
         let log = match self.logs.get(&change.tp) {
             Some(log)
                 if log.topic_id() != change.topic_id && !change.topic_id.is_zero() && !log.topic_id().is_zero() =>
@@ -210,13 +219,10 @@ impl PartitionTable {
             }
             // Its log may lie in a directory that is offline: another must not be begun beside it.
             None if !change.is_new && self.logs.any_offline() => Err(ErrorCode::KafkaStorageError),
-            None => self
-                .logs
-                .get_or_create(&change.tp, change.topic_id, (self.topic_configs)(&change.tp.topic))
-                .map_err(|error: ManagerError| {
-                    tracing::error!(partition = %change.tp, %error, "log not created");
-                    ErrorCode::KafkaStorageError
-                }),
+            None => self.logs.get_or_create(&change.tp, change.topic_id, config()).map_err(|error: ManagerError| {
+                tracing::error!(partition = %change.tp, %error, "log not created");
+                ErrorCode::KafkaStorageError
+            }),
         };
         let failed = log.as_ref().err().copied();
         let partition = Partition::new(change.tp.clone(), change.topic_id, Arc::clone(&self.around), log.ok());

@@ -27,11 +27,12 @@ impl Log {
     /// Makes durable what records need beside themselves: the directory with its name and `partition.metadata`, and the
     /// epochs. Without records there is nothing to do. Appends go on meanwhile; `flushing` is held.
     fn settle(&self) -> io::Result<()> {
-        if self.size() == 0 {
-            return Ok(());
-        }
         let (home, epochs) = {
             let mut writer = self.writer.lock();
+            let settled = writer.home_durable && !writer.epochs_unwritten;
+            if settled || self.size() == 0 {
+                return Ok(());
+            }
             let home = !std::mem::replace(&mut writer.home_durable, true);
             let epochs = std::mem::take(&mut writer.epochs_unwritten);
             writer.names_unsynced &= !(home || epochs);
