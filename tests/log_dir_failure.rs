@@ -196,19 +196,21 @@ fn the_metastore_ends_with_its_directory_and_its_journal() {
 fn a_background_job_that_panics_halts_the_broker() {
     run(async {
         let world = World::new(4);
-        let flush = overrides(&["log.flush.interval.messages=1"]);
+        // A segment for each record.
+        let flush = overrides(&["log.flush.interval.messages=1", "log.segment.bytes=110"]);
         let broker = world.start(1, None, &flush).expect("a configuration");
         let disk = broker.disk.clone();
         let mut client = Client::connect(&world, 1).await;
         client.create("t").await;
-        // One that panics in a request's handler costs that connection.
-        disk.fail_next(Fault::SyncPanic, "/broker1/t-0/partition.metadata");
+        client.produce("t", b"kept").await;
+        // One that panics in a request's handler, which rolls here, costs that connection.
+        disk.fail_next(Fault::SyncPanic, "/broker1/t-0/00000000000000000000.log");
         let cut_off = tokio::spawn(async move { client.try_produce("t", b"lost").await }).await;
         assert!(cut_off.is_err(), "closed without an answer");
         let mut client = Client::connect(&world, 1).await;
         client.produce("t", b"kept").await;
 
-        disk.fail_next(Fault::SyncPanic, "/broker1/t-0/00000000000000000000.log");
+        disk.fail_next(Fault::SyncPanic, "/broker1/t-0/00000000000000000002.log");
         drop(tokio::spawn(async move { client.try_produce("t", b"lost").await }));
         let ended = broker.ended().await.expect("no panic").expect_err("it halted");
         assert_eq!(

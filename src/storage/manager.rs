@@ -360,15 +360,15 @@ impl LogManager {
         let Some(log) = self.logs.write().remove(tp) else { return Ok(()) };
         let path = log.home.path();
         let renamed = log.dir().join(partition_dir::delete_name(tp, self.around.random.uuid()));
-        {
-            // Whoever appends is done before, and nobody begins after.
-            let _writer = log.writer.lock();
-            log.closed.store(true, Ordering::Release);
-        }
+        // Whoever appends or syncs is done before, and nobody begins after: a path taken before the rename leads nowhere.
+        let _flushing = log.flushing.lock();
+        let writer = log.writer.lock();
+        log.closed.store(true, Ordering::Release);
         if let Err(source) = log.home.rename_dir(renamed.clone()) {
             log.log_dir.fail(&source, &format!("{tp} cannot be deleted"));
             return Err(ManagerError::Io { path, source });
         }
+        drop(writer);
         log.view.load().segments.iter().for_each(|segment| segment.close());
         if let Some(state) = self.state_of(log.log_dir.path()) {
             state.logs.fetch_sub(1, Ordering::Relaxed);

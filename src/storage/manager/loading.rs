@@ -175,8 +175,7 @@ impl LogManager {
         for state in &self.dirs {
             let loaded = state.kept.lock().loaded;
             if loaded {
-                let logs: Vec<_> =
-                    self.all().into_iter().filter(|log| Arc::ptr_eq(&log.log_dir, &state.dir)).collect();
+                let logs: Vec<_> = self.all().into_iter().filter(|log| Arc::ptr_eq(&log.log_dir, &state.dir)).collect();
                 in_parallel(self.around.disk.concurrency(), &logs, |log| {
                     if state.dir.is_online()
                         && let Err(e) = log.close()
@@ -209,18 +208,19 @@ impl Log {
     pub(in crate::storage) fn close(&self) -> io::Result<()> {
         self.online()?;
         let active = self.active()?;
-        let mut new_names = false;
-        // Without records there is nothing to keep.
-        if self.size() > 0 {
+        let (indexes, names) = {
             let mut writer = self.writer.lock();
-            new_names |= active.write_indexes()?;
-            new_names |= self.snapshot_producers(&mut writer, self.log_end(), true)?;
-        }
-        if new_names {
+            // Without records there is nothing to keep.
+            let records = self.size() > 0;
+            let indexes = records && active.write_indexes()?;
+            let snapshot = records && self.snapshot_producers(&mut writer, self.log_end(), true)?;
+            (indexes, indexes || snapshot || writer.names_unsynced)
+        };
+        if indexes {
             active.sync_indexes()?;
         }
         self.flush()?;
-        if new_names {
+        if names {
             self.home.disk.sync_dir(&self.home.path())?;
         }
         self.closed.store(true, Ordering::Release);

@@ -6,7 +6,7 @@ use crate::storage::atomic_file;
 use crate::storage::disk_real::RealDisk;
 use crate::storage::log::{AbortedTransaction, AppendError, AppendParams, Origin, ReadError};
 use crate::storage::testing::{Sender, TOPIC_ID, World, batch, batch_of, batches, client, marker};
-use crate::types::Offset;
+use crate::types::{LeaderEpoch, Offset};
 use crate::wire::error_code::ErrorCode;
 
 fn sim() -> (SimDisk, World) {
@@ -207,6 +207,24 @@ fn a_deleted_log_goes_after_the_delay_and_leaves_no_checkpoint() {
     let manager = world.start().unwrap();
     let offsets = world.log(&manager, "t").unwrap().offsets();
     assert_eq!((offsets.log_start, offsets.log_end), (Offset(0), Offset(1)));
+}
+
+#[test]
+fn what_an_orderly_stop_left_survives_a_power_loss() {
+    let (disk, world) = sim();
+    let manager = world.start().unwrap();
+    let (restarted, written) = (world.log(&manager, "t1").unwrap(), world.log(&manager, "t2").unwrap());
+    for log in [&restarted, &written] {
+        log.append_as_leader(&mut batch(5), client(7, 1000)).unwrap();
+    }
+    restarted.flush().unwrap();
+    restarted.truncate_fully_and_start_at(Offset(3)).unwrap();
+    manager.close();
+    disk.crash(Keep::Nothing);
+    let manager = world.start().unwrap();
+    let [restarted, written] = ["t1", "t2"].map(|topic| world.log(&manager, topic).unwrap());
+    assert_eq!((restarted.offsets().log_start, restarted.offsets().log_end), (Offset(3), Offset(3)));
+    assert_eq!((written.offsets().log_end, written.latest_epoch()), (Offset(5), Some(LeaderEpoch(7))));
 }
 
 #[test]
