@@ -8,16 +8,18 @@
 //! A peer is slowed down by not reading from it, never by queueing what it sends.
 //!
 //! What was tried, on two EPYC cores shared with the load, kernel 6.18, loopback; CPU of the broker against the same run
-//! without it, medians of two or three interleaved rounds:
+//! without it, medians of two to four interleaved rounds:
 //!
 //! - Gulps of 256 KiB where requests are small (`reader`), kept: 0.71 for 100-byte records in 16 KiB requests (and 1.44
 //!   times the records per second), 0.80 for lz4 in 64 KiB, 0.93 for 1 KiB records in 16 KiB, nothing for single records.
 //!   What is left of a 16 KiB request is half its `pwrite`: small writes make small folios in the page cache, and the
 //!   limit program writes many requests at once. Appending what arrived together by one write is not tried.
 //! - One timer per connection for its parked fetches (`api::alarm`), kept: with ten consumers at one tail 5.2 wake-up
-//!   calls per append in place of 13.6. Those left are wakes of fetches on the other data runtime.
+//!   calls per append in place of 13.6, by strace; its effect on CPU is not measured. Those left are as many as half the
+//!   consumers: wakes of the other data runtime, it seems.
 //! - `sendfile` from 32 KiB on in place of 64, the bytes before it with `MSG_MORE`, not kept: with ten consumers of fresh
-//!   64 KiB batches 1.14 in spite of the timers, and 1.26 times the median delay.
+//!   64 KiB batches 1.14 in spite of the timers, and 1.26 times the median delay. The machine was busy then and the
+//!   spreads overlap (0.80 to 1.13 against 0.90 to 1.03 s/GB): no gain was shown, a loss is likely.
 //! - One data runtime in place of one per core, not kept: 0.71 with ten consumers at one tail and 0.82 with four
 //!   producers of one partition, which no longer wake or wait for each other; nothing or 5 % fewer requests per second
 //!   elsewhere. `num.network.threads=1` gets it where the broker shares two cores with its clients.
