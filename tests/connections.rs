@@ -34,6 +34,15 @@ fn ping(correlation: i32) -> Vec<u8> {
     [&(body.len() as u32).to_be_bytes()[..], &body].concat()
 }
 
+/// Fetch v4 of the end of `t`, partition 0, that waits for a record.
+fn waiting_fetch(max_wait_ms: i32) -> Vec<u8> {
+    let head = [&[0, 1, 0, 4, 0, 0, 0, 0, 0xff, 0xff][..], &[0xff; 4], &max_wait_ms.to_be_bytes()].concat();
+    let limits = [&1i32.to_be_bytes()[..], &(1i32 << 20).to_be_bytes(), &[0]].concat();
+    let topic = [&[0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 1][..], &[0; 4], &[0; 8], &(1i32 << 20).to_be_bytes()].concat();
+    let body = [head, limits, topic].concat();
+    [&(body.len() as u32).to_be_bytes()[..], &body].concat()
+}
+
 /// The correlation id of the next answer; `None` when the broker closed.
 async fn answer(stream: &mut DuplexStream) -> Option<i32> {
     let size = stream.read_u32().await.ok()?;
@@ -238,6 +247,26 @@ fn who_reads_slowly_holds_up_nobody_and_gets_everything() {
             assert_eq!(answer(&mut slow).await, Some(n));
         }
         drop((slow, other));
+        broker.stop().await.expect("no panic").expect("an orderly end");
+    });
+}
+
+#[test]
+fn who_never_reads_is_closed_even_while_a_request_waits() {
+    run(async {
+        let (world, broker) = broker(&["connections.max.idle.ms=10000"]).await;
+        let mut client = Client::connect(&world, 1).await;
+        client.create("t").await;
+        let mut peer = world.net.connect(World::port(1)).expect("connected");
+        // The first answers fit into the stream, the others do not: they are written while the second fetch is parked.
+        let answers = |count| (0..count).flat_map(ping).collect::<Vec<u8>>();
+        let requests = [answers(2_000), waiting_fetch(1), answers(1_800), waiting_fetch(5_000)].concat();
+        peer.write_all(&requests).await.expect("taken");
+        tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+        let mut rest = Vec::new();
+        peer.read_to_end(&mut rest).await.expect("the end");
+        assert!(peer.write_all(&ping(0)).await.is_err(), "the broker still holds a peer that never reads");
+        drop((client, peer));
         broker.stop().await.expect("no panic").expect("an orderly end");
     });
 }
