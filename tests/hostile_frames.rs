@@ -1,108 +1,35 @@
 //! Bodies that lie about their counts, in every API and version served: an error or a value, never a crash, and memory
 //! that follows the bytes that arrived.
 //!
-//! Valid bodies come from the independent codec itself: its decoder runs on a reader that makes up each field as it is
-//! asked for, so every array has an element and every byte of the body is known. Then every position is overwritten with
-//! lies.
+//! Valid bodies are made up by the codec itself (`bodies`), then every position is overwritten with lies.
 //!
 //! One test in a process of its own: it looks at the process's memory.
 
 use std::fs;
-use std::ops::Range;
 
-use bytes::{Buf, Bytes, TryGetError};
+use bytes::Bytes;
 use kafka_protocol::messages::*;
-use kafka_protocol::protocol::buf::ByteBuf;
 use kafka_protocol::protocol::{Decodable, Message};
 use klamm::wire::api_versions::{ApiKey, advertised};
 use klamm::wire::fetch::FetchRequest as Fetch;
 use klamm::wire::guard::{self, Malformed};
+use klamm::wire::metadata::MetadataRequest as Metadata;
 use klamm::wire::produce::ProduceRequest as Produce;
 
-/// Makes up what is read from it, and keeps it.
-struct Inventor {
-    written: Vec<u8>,
-}
+use bodies::{LIES, invent, put_unsigned, with_lie};
 
-impl Inventor {
-    fn give<const N: usize>(&mut self, bytes: [u8; N]) -> [u8; N] {
-        self.written.extend(bytes);
-        bytes
-    }
-}
-
-impl Buf for Inventor {
-    fn remaining(&self) -> usize {
-        usize::MAX
-    }
-    fn chunk(&self) -> &[u8] {
-        unimplemented!("every read is overridden")
-    }
-    fn advance(&mut self, _: usize) {
-        unimplemented!("every read is overridden")
-    }
-    fn try_get_u8(&mut self) -> Result<u8, TryGetError> {
-        // A compact length of one, a true.
-        Ok(u8::from_be_bytes(self.give([2])))
-    }
-    fn try_get_i8(&mut self) -> Result<i8, TryGetError> {
-        Ok(i8::from_be_bytes(self.give([1])))
-    }
-    fn try_get_i16(&mut self) -> Result<i16, TryGetError> {
-        Ok(i16::from_be_bytes(self.give(1i16.to_be_bytes())))
-    }
-    fn try_get_i32(&mut self) -> Result<i32, TryGetError> {
-        Ok(i32::from_be_bytes(self.give(1i32.to_be_bytes())))
-    }
-    fn try_get_i64(&mut self) -> Result<i64, TryGetError> {
-        Ok(i64::from_be_bytes(self.give(1i64.to_be_bytes())))
-    }
-    fn try_copy_to_slice(&mut self, into: &mut [u8]) -> Result<(), TryGetError> {
-        into.fill(b'i');
-        self.written.extend_from_slice(into);
-        Ok(())
-    }
-}
-
-impl ByteBuf for Inventor {
-    fn peek_bytes(&mut self, range: Range<usize>) -> Bytes {
-        vec![b'p'; range.len()].into()
-    }
-    fn get_bytes(&mut self, size: usize) -> Bytes {
-        let bytes = vec![b's'; size];
-        self.written.extend_from_slice(&bytes);
-        bytes.into()
-    }
-}
-
-fn invent<T: Decodable>(version: i16) -> Vec<u8> {
-    let mut inventor = Inventor { written: Vec::new() };
-    T::decode(&mut inventor, version).expect("a made up body");
-    inventor.written
-}
-
-const LIES: &[&[u8]] = &[
-    &[0x7f, 0xff, 0xff, 0xff],
-    &[0xff, 0xff, 0xff, 0xfe],
-    &[0x80, 0, 0, 0],
-    &[0x00, 0x10, 0, 0],
-    &[0x7f, 0xff],
-    &[0xff, 0xfe],
-    &[0xff, 0xff, 0xff, 0xff, 0x0f],
-    &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-    &[0xff, 0xff, 0x03],
-];
+#[path = "../compat-tests/src/bodies.rs"]
+mod bodies;
 
 /// Calls `decode` with `body` cut, overwritten and lengthened at every position.
 fn lie(body: &[u8], decode: &mut dyn FnMut(Vec<u8>)) {
     for at in 0..body.len() {
         decode(body[..at].to_vec());
         for lie in LIES {
-            let over = [&body[..at], lie, body.get(at + lie.len()..).unwrap_or_default()].concat();
+            let [over, grown] = with_lie(body, at, lie);
             decode([&over[..], &[0; 100]].concat());
             decode(over);
-            // In place of one byte: a compact count grows by its further bytes.
-            decode([&body[..at], lie, &body[at + 1..]].concat());
+            decode(grown);
         }
     }
 }
@@ -131,7 +58,7 @@ fn bounded(what: &str, bytes: usize, work: impl FnOnce()) {
 fn hostile<T: Decodable + Message>(key: ApiKey) {
     let row = key.row();
     for version in row.min_version..=row.max_version {
-        let body = invent::<T>(version);
+        let body = invent::<T>(version).bytes;
         let decoded: Result<T, Malformed> = guard::decode(body.clone().into(), version);
         assert!(decoded.is_ok(), "{key:?} v{version}: an honest body is refused");
         bounded(&format!("{key:?} v{version}"), body.len(), || {
@@ -143,6 +70,9 @@ fn hostile<T: Decodable + Message>(key: ApiKey) {
 #[test]
 fn counts_are_not_believed() {
     for row in advertised() {
+        let known = bodies::request(row.key.code(), row.max_version);
+        let body = known.unwrap_or_else(|| panic!("the lane hostile has no requests of {:?}", row.key));
+        assert!(body.numbers.iter().all(|(at, size)| at + size <= body.bytes.len()), "{:?}: {body:?}", row.key);
         match row.key {
             ApiKey::Produce => {
                 hand_written::<ProduceRequest>(row.key, |body, version| Produce::decode(body, 0, version).is_ok())
@@ -151,7 +81,9 @@ fn counts_are_not_believed() {
                 hand_written::<FetchRequest>(row.key, |body, version| Fetch::decode(body, 0, version).is_ok())
             }
             ApiKey::ListOffsets => hostile::<ListOffsetsRequest>(row.key),
-            ApiKey::Metadata => hostile::<MetadataRequest>(row.key),
+            ApiKey::Metadata => {
+                hand_written::<MetadataRequest>(row.key, |body, version| Metadata::decode(body, version).is_ok())
+            }
             ApiKey::ApiVersions => hostile::<ApiVersionsRequest>(row.key),
             ApiKey::CreateTopics => hostile::<CreateTopicsRequest>(row.key),
             ApiKey::DeleteTopics => hostile::<DeleteTopicsRequest>(row.key),
@@ -172,7 +104,7 @@ fn counts_are_not_believed() {
 fn hand_written<T: Decodable>(key: ApiKey, decode: fn(&[u8], i16) -> bool) {
     let row = key.row();
     for version in row.min_version..=row.max_version {
-        let body = invent::<T>(version);
+        let body = invent::<T>(version).bytes;
         assert!(decode(&body, version), "{key:?} v{version}: an honest body is refused");
         bounded(&format!("{key:?} v{version}"), body.len(), || {
             lie(&body, &mut |bytes| {
@@ -185,17 +117,32 @@ fn hand_written<T: Decodable>(key: ApiKey, decode: fn(&[u8], i16) -> bool) {
 /// Arrays whose elements are as many as announced, each of the fewest bytes and the most memory.
 fn elements_without_bytes() {
     const COUNT: u32 = 8 << 20;
-    // Topics with empty names, two bytes each in version 1 and 72 in memory.
+    // Topics with empty names, two bytes each, by our own decoder and by the codec behind its guard.
     let body: Bytes = [&COUNT.to_be_bytes()[..], &vec![0; 2 * COUNT as usize]].concat().into();
     bounded("Metadata v1", body.len(), || {
-        let decoded = guard::decode::<MetadataRequest>(body.clone(), 1);
+        let decoded = Metadata::decode(&body, 1).expect("as many topics as were announced");
+        assert_eq!(decoded.topics.map(|topics| topics.len()), Some(COUNT as usize));
+    });
+    bounded("DeleteTopics v1", body.len(), || {
+        let body: Bytes = [&body[..], &[0; 4]].concat().into();
+        let decoded = guard::decode::<DeleteTopicsRequest>(body.clone(), 1);
         assert_eq!(decoded.err(), Some(Malformed::Counts { bytes: body.len() }));
     });
-    // Names of one byte each in version 4.
+    // Names of one byte each in version 4, and tags of two to five bytes each in version 6.
     let count = [0x81, 0x80, 0x80, 0x04];
     let body: Bytes = [&count[..], &vec![1; COUNT as usize], &[0, 0, 0, 0]].concat().into();
     bounded("DeleteTopics v4", body.len(), || {
         let decoded = guard::decode::<DeleteTopicsRequest>(body.clone(), 4);
+        assert_eq!(decoded.err(), Some(Malformed::Counts { bytes: body.len() }));
+    });
+    let mut tags = vec![1, 0, 0, 0, 0, 0x80, 0x80, 0x80, 0x04];
+    for tag in 0..COUNT {
+        put_unsigned(&mut tags, tag);
+        tags.push(0);
+    }
+    let body = Bytes::from(tags);
+    bounded("DeleteTopics v6", body.len(), || {
+        let decoded = guard::decode::<DeleteTopicsRequest>(body.clone(), 6);
         assert_eq!(decoded.err(), Some(Malformed::Counts { bytes: body.len() }));
     });
 }

@@ -187,12 +187,12 @@ impl Broker {
         self.child.as_ref().map(|child| child.id() as i32).ok_or_else(|| anyhow!("the broker does not run"))
     }
 
-    /// Resident memory in bytes.
-    pub fn resident(&self) -> Result<u64> {
+    /// A field of `/proc/PID/status` in bytes: `VmRSS:` is resident memory, `VmHWM:` its peak.
+    pub fn status_bytes(&self, field: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        kib.map(|kib| kib * 1024).ok_or_else(|| anyhow!("no VmRSS"))
+        kib.map(|kib| kib * 1024).ok_or_else(|| anyhow!("no {field}"))
     }
 
     /// SIGKILL, and waits for the end.

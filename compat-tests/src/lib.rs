@@ -12,6 +12,7 @@
 
 #![allow(clippy::type_complexity)]
 
+pub mod bodies;
 pub mod broker;
 pub mod cache;
 pub mod lane;

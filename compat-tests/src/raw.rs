@@ -1,13 +1,14 @@
 //! A Kafka connection by hand: frames go out as given, replies come back as bytes.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiKey, RequestHeader, RequestKind, ResponseHeader, ResponseKind};
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+use rustix::net;
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,15 @@ impl Connection {
             TcpStream::connect_timeout(&target, Duration::from_secs(10)).with_context(|| address.to_owned())?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream })
+    }
+
+    /// As [`Connection::open`], with `source` as one's own address.
+    pub fn open_from(source: Ipv4Addr, address: &str) -> Result<Connection> {
+        let target = address.to_socket_addrs()?.next().ok_or_else(|| anyhow!("{address} names no address"))?;
+        let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None)?;
+        net::bind(&socket, &SocketAddrV4::new(source, 0))?;
+        net::connect(&socket, &target).with_context(|| address.to_owned())?;
+        Ok(Connection { stream: socket.into() })
     }
 
     pub fn stream(&self) -> &TcpStream {

@@ -154,13 +154,19 @@ pub fn message_set(magic: i8, codec: i16, records: &[Record]) -> Vec<u8> {
         return plain;
     }
     let newest = records.iter().map(|record| record.timestamp).max().unwrap_or(-1);
-    let packed = if codec == LZ4 && magic == 0 { lz4_with_old_checksum(&plain) } else { compress(codec, &plain) };
+    wrapped(magic, codec, records.len() as i64 - 1, newest, &plain)
+}
+
+/// One message of magic 0 or 1 at `offset` that holds the set `plain`, compressed.
+pub fn wrapped(magic: i8, codec: i16, offset: i64, timestamp: i64, plain: &[u8]) -> Vec<u8> {
+    let packed = if codec == LZ4 && magic == 0 { lz4_with_old_checksum(plain) } else { compress(codec, plain) };
     let mut bytes = Vec::new();
-    put_message(&mut bytes, records.len() as i64 - 1, magic, codec as i8, newest, None, Some(&packed));
+    put_message(&mut bytes, offset, magic, codec as i8, timestamp, None, Some(&packed));
     bytes
 }
 
-fn put_message(
+/// Appends one message; `attributes` has the codec.
+pub fn put_message(
     out: &mut Vec<u8>,
     offset: i64,
     magic: i8,

@@ -15,7 +15,7 @@ use crate::twin::requests::{at, counted, create, fetch, fetch_topic, list_offset
 /// Requests a connection keeps in flight.
 const PIPELINE: usize = 4;
 /// Per batch.
-const RECORDS: u64 = 5;
+pub const RECORDS: u64 = 5;
 
 /// What one writer sent and what it was told, per partition. A writer owns its partitions.
 #[derive(Debug, Default)]
@@ -24,6 +24,13 @@ pub struct Ledger {
     pub acknowledged: BTreeMap<i64, u64>,
     /// The next number.
     pub next: u64,
+}
+
+impl Ledger {
+    /// The batch that begins with `number` was appended at `base`.
+    pub fn acknowledge(&mut self, base: i64, number: u64) {
+        self.acknowledged.extend((0..RECORDS).map(|i| (base + i as i64, number + i)));
+    }
 }
 
 pub fn create_topic(address: &str, topic: &str, partitions: i32) -> Result<()> {
@@ -36,7 +43,8 @@ pub fn create_topic(address: &str, topic: &str, partitions: i32) -> Result<()> {
     Ok(())
 }
 
-fn numbered(partition: i32, from: u64, codec: i16) -> Vec<u8> {
+/// A batch of [`RECORDS`] records that carry their partition and number.
+pub fn numbered(partition: i32, from: u64, codec: i16) -> Vec<u8> {
     let records = (from..from + RECORDS).map(|number| Record {
         timestamp: 1_700_000_000_000 + number as i64,
         key: Some(format!("{partition}").into_bytes()),
@@ -77,15 +85,13 @@ pub fn write(
         let Ok((_, ResponseKind::Produce(response))) = decode(ApiKey::Produce, 7, bytes) else { return };
         if let Some(base) = offset_of(&response) {
             total.fetch_add(1, Ordering::Relaxed);
-            let ledger = &mut ledgers[index].1;
-            for i in 0..RECORDS {
-                ledger.acknowledged.insert(base + i as i64, number + i);
-            }
+            ledgers[index].1.acknowledge(base, number);
         }
     }
 }
 
-fn offset_of(response: &ProduceResponse) -> Option<i64> {
+/// Where the only partition's batch was appended; `None` when it was refused.
+pub fn offset_of(response: &ProduceResponse) -> Option<i64> {
     let partition = response.responses.first()?.partition_responses.first()?;
     (partition.error_code == 0).then_some(partition.base_offset)
 }

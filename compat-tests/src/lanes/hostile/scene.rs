@@ -1,0 +1,278 @@
+//! A broker under attack: an honest producer beside the attackers, and what is demanded of the broker afterwards.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{fmt, fs};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::honest::{self, Honest};
+use crate::broker::{Broker, On};
+use crate::lane::{Form, Run};
+use crate::lanes::load;
+
+pub const MIB: u64 = 1 << 20;
+
+/// Where the honest producer writes; the other three partitions are the attackers'.
+pub const TOPIC: &str = "hostile";
+const HONEST_PARTITION: i32 = 0;
+pub const ATTACKED_PARTITION: i32 = 1;
+
+/// Long enough for a loaded machine; reached only when the broker does not do what it must.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What memory may grow by whatever arrives: the number.
+const FREE: u64 = 8 * MIB;
+/// And per byte that arrived.
+const PER_BYTE: u64 = 16;
+
+/// Acknowledgements that a 99th percentile is taken of.
+const SAMPLES: usize = 1000;
+
+/// Pools and the allocator may keep so much once attackers are gone, however often they come back.
+const KEPT: u64 = 32 * MIB;
+
+/// An attack while it runs.
+pub struct Attack<'a> {
+    pub address: &'a str,
+    pub form: Form,
+    broker: &'a Broker,
+    sent: AtomicU64,
+    allowed: AtomicU64,
+}
+
+impl Attack<'_> {
+    /// Counts bytes that the broker is sent.
+    pub fn count(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Memory that is no answer to bytes but has another bound, written where it is held; the most at any time counts.
+    pub fn allow_at_once(&self, bytes: u64) {
+        self.allowed.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// `light` or `full`, by the form that is run.
+    pub fn sized<T>(&self, light: T, full: T) -> T {
+        if self.form == Form::Full { full } else { light }
+    }
+
+    /// Waits until the broker has at most `most` descriptors.
+    pub fn await_descriptors(&self, most: usize) -> Result<()> {
+        await_descriptors(self.broker, most)
+    }
+
+    /// The broker's open descriptors; 0 for a broker whose process is not ours to look at.
+    pub fn descriptors(&self) -> Result<usize> {
+        descriptors(self.broker)
+    }
+}
+
+/// One line of the table.
+pub struct Row {
+    pub family: String,
+    pub arrived: u64,
+    /// Of resident memory at its peak and afterwards, over what it was before; `None` for a broker that is not Klamm.
+    pub grown: Option<(u64, u64)>,
+    pub calm: Option<Duration>,
+    pub attacked: Option<Duration>,
+    pub acknowledged: usize,
+    /// The longest any of them took.
+    pub slowest: Duration,
+    pub took: Duration,
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} KiB arrived", self.arrived >> 10)?;
+        if let Some((peak, after)) = self.grown {
+            write!(f, ", memory +{} KiB, +{} KiB afterwards", peak >> 10, after >> 10)?;
+        }
+        write!(f, ", {} acknowledgements, the slowest {:.1?}", self.acknowledged, self.slowest)?;
+        if let Some((calm, attacked)) = self.calm.zip(self.attacked) {
+            write!(f, ", p99 {attacked:.1?} ({calm:.1?} in calm)")?;
+        }
+        write!(f, ", {:.1} s", self.took.as_secs_f32())
+    }
+}
+
+pub struct Scene<'r> {
+    run: &'r mut Run,
+    broker: Broker,
+    address: String,
+    honest: Honest,
+    pub rows: Vec<Row>,
+}
+
+impl<'r> Scene<'r> {
+    /// Starts a broker and warms it up: what is made once is made before memory is measured.
+    pub fn start(run: &'r mut Run, settings: &[(&str, &str)]) -> Result<Scene<'r>> {
+        let mut all = vec![("log.retention.ms", "-1")];
+        all.extend_from_slice(settings);
+        let broker = Broker::start(&run.on, &all)?;
+        let address = broker.address();
+        load::create_topic(&address, TOPIC, 4)?;
+        let honest = Honest::new(TOPIC, HONEST_PARTITION);
+        let mut scene = Scene { run, broker, address, honest, rows: Vec::new() };
+        scene.calm(50)?;
+        Ok(scene)
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn settled(&mut self, name: &str, result: Result<()>) {
+        self.run.settled(name, result);
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.run.full()
+    }
+
+    /// Runs one family of attacks while the honest producer works, then looks at what became of the broker.
+    pub fn family(&mut self, name: &str, attack: impl Fn(&Attack) -> Result<()>) {
+        let outcome = self.attacked(name, attack);
+        let line = match (&outcome, self.rows.last()) {
+            (Ok(()), Some(row)) => format!("{name}: {row}"),
+            _ => name.to_owned(),
+        };
+        self.run.settled(line, outcome);
+    }
+
+    fn attacked(&mut self, name: &str, attack: impl Fn(&Attack) -> Result<()>) -> Result<()> {
+        let began = Instant::now();
+        let full = self.run.full();
+        let calm = if full { Some(self.calm(SAMPLES)?) } else { None };
+        let before = self.memory()?;
+        let descriptors = descriptors(&self.broker)?;
+        self.forget_peak()?;
+        let (form, address) = (self.run.form, self.address.clone());
+        let (sent, allowed, latencies) = {
+            let broker = &self.broker;
+            let state = Attack { address: &address, form, broker, sent: AtomicU64::new(0), allowed: AtomicU64::new(0) };
+            let samples = if full { SAMPLES } else { 20 };
+            let latencies = honest::beside(&address, &mut self.honest, samples, || attack(&state));
+            let latencies = latencies.with_context(|| format!("while: {name}"))?;
+            (state.sent.into_inner(), state.allowed.into_inner(), latencies)
+        };
+        let acknowledged = latencies.len();
+        let arrived = sent + self.honest.bytes_of(acknowledged);
+        let most = FREE + PER_BYTE * arrived + allowed;
+        let peak = self.peak()?;
+        await_descriptors(&self.broker, descriptors)?;
+        let after = self.await_memory(before.map(|before| before + KEPT))?;
+        let grown = before
+            .zip(peak)
+            .zip(after)
+            .map(|((before, peak), after)| (peak.saturating_sub(before), after.saturating_sub(before)));
+        let row = Row {
+            family: name.to_owned(),
+            arrived,
+            grown,
+            calm: calm.map(|calm| p99(&calm)),
+            attacked: full.then(|| p99(&latencies)),
+            acknowledged,
+            slowest: latencies.iter().max().copied().unwrap_or_default(),
+            took: began.elapsed(),
+        };
+        let (peak, afterwards) = row.grown.unwrap_or_default();
+        let slow = row.calm.zip(row.attacked).filter(|(calm, attacked)| *attacked > *calm * 5);
+        let line = row.to_string();
+        self.rows.push(row);
+        self.unharmed()?;
+        ensure!(peak <= most, "memory grew by {} KiB, {} KiB are allowed: {line}", peak >> 10, most >> 10);
+        ensure!(afterwards <= KEPT, "{} KiB of memory did not come back: {line}", afterwards >> 10);
+        if let Some((calm, attacked)) = slow {
+            bail!("p99 {attacked:?} under attack, {calm:?} in calm");
+        }
+        Ok(())
+    }
+
+    /// The honest producer alone, until it has `acks` more acknowledgements.
+    fn calm(&mut self, acks: usize) -> Result<Vec<Duration>> {
+        honest::beside(&self.address, &mut self.honest, acks, honest::calm)
+    }
+
+    /// Everything that was acknowledged is there, in order, once.
+    pub fn close(mut self) -> Vec<Row> {
+        let verified = load::verify(&self.address, TOPIC, HONEST_PARTITION, self.honest.ledger());
+        let count = self.honest.ledger().acknowledged.len();
+        self.run.settled(format!("all {count} records that were acknowledged meanwhile"), verified.map(|_| ()));
+        if self.run.failures() > 0 {
+            println!("-- end of the broker's log\n{}", self.broker.log_tail(30));
+        }
+        std::mem::take(&mut self.rows)
+    }
+
+    fn unharmed(&mut self) -> Result<()> {
+        if let Some(status) = self.broker.exited()? {
+            bail!("the broker ended: {status}: {}", self.broker.log_tail(20));
+        }
+        let log = self.broker.log_text();
+        if let Some(line) = log.lines().find(|line| line.contains("panicked")) {
+            bail!("a panic: {line}");
+        }
+        Ok(())
+    }
+
+    fn is_ours(&self) -> bool {
+        *self.broker.on() == On::Klamm
+    }
+
+    fn memory(&self) -> Result<Option<u64>> {
+        if self.is_ours() { self.broker.status_bytes("VmRSS:").map(Some) } else { Ok(None) }
+    }
+
+    fn peak(&self) -> Result<Option<u64>> {
+        if self.is_ours() { self.broker.status_bytes("VmHWM:").map(Some) } else { Ok(None) }
+    }
+
+    /// From here on the kernel's peak of resident memory is counted anew.
+    fn forget_peak(&self) -> Result<()> {
+        if self.is_ours() {
+            fs::write(format!("/proc/{}/clear_refs", self.broker.pid()?), "5")?;
+        }
+        Ok(())
+    }
+
+    /// Memory once it is at most `most`, or after a while.
+    fn await_memory(&self, most: Option<u64>) -> Result<Option<u64>> {
+        let until = Instant::now() + PATIENCE / 3;
+        loop {
+            let now = self.memory()?;
+            if now <= most || Instant::now() > until {
+                return Ok(now);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn descriptors(broker: &Broker) -> Result<usize> {
+    if *broker.on() != On::Klamm {
+        return Ok(0);
+    }
+    Ok(fs::read_dir(format!("/proc/{}/fd", broker.pid()?))?.count())
+}
+
+/// Attackers that went away leave nothing behind. A few descriptors of files may have been opened meanwhile.
+fn await_descriptors(broker: &Broker, most: usize) -> Result<()> {
+    let most = most + 16;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let now = descriptors(broker)?;
+        if now <= most {
+            return Ok(());
+        }
+        ensure!(Instant::now() < until, "{now} descriptors are open, {most} at most were expected");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn p99(latencies: &[Duration]) -> Duration {
+    let mut sorted = latencies.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len().saturating_mul(99) / 100).or(sorted.last()).copied().unwrap_or_default()
+}
