@@ -6,9 +6,10 @@
 //! ```
 //!
 //! A peer is slowed down by not reading from it, never by queueing what it sends. A peer that does not read what it is
-//! told holds at most one answer, 256 KiB of answers before it and one file buffer of 1 MiB, whatever it asks for: while
-//! a write waits, nothing more is served. Records of an answer are ranges of files and cost nothing while they wait.
-//! Such a peer is idle, and closed after `connections.max.idle.ms`, also when a request of its own is parked meanwhile.
+//! told holds at most one answer and 256 KiB of answers before it, whatever it asks for: while a write waits, nothing more
+//! is served. Records of an answer are ranges of files and cost nothing while they wait; what was read of them already is
+//! read again when the peer takes more. Such a peer is idle, and closed after `connections.max.idle.ms`, also when a
+//! request of its own is parked meanwhile.
 //!
 //! What was tried, on two EPYC cores shared with the load, kernel 6.18, loopback; CPU of the broker against the same run
 //! without it, medians of two to four interleaved rounds:

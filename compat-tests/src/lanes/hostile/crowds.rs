@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use kafka_protocol::messages::{ApiKey, ApiVersionsRequest, MetadataRequest, RequestKind};
 
-use super::readers::PER_READER;
+use super::readers::PER_READER_OF_BYTES;
 use super::scene::{Attack, PATIENCE, Scene, TOPIC};
 use super::volley::{crowd, heard_by_all};
 use crate::raw::{Connection, Heard, frame};
@@ -76,7 +76,7 @@ pub fn run_impatient(scene: &mut Scene) -> Result<()> {
             ensure!(peer.stream().peek(&mut [0])? == 1, "closed instead of answered");
             peers.push(peer);
         }
-        attack.allow_at_once(peers.len() as u64 * PER_READER);
+        attack.allow_at_once(peers.len() as u64 * PER_READER_OF_BYTES);
         // They are all still there; the broker is not waiting for them any more.
         attack.await_descriptors(before)
     });

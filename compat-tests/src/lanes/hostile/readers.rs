@@ -17,20 +17,25 @@ use crate::twin::requests::{at, fetch, fetch_topic, produce};
 /// One partition with 64 MiB in it, and many with little.
 const LARGE: &str = "large";
 const SMALL: &str = "small";
-const SMALL_PARTITIONS: i32 = 64;
+/// More than the kernel takes for a peer that does not read.
+const SMALL_PARTITIONS: i32 = 256;
 
-/// What a peer that does not read may hold: 256 KiB of answers and a file buffer of 1 MiB, as the broker's `net` says.
-pub const PER_READER: u64 = (1 << 20) + (256 << 10);
+/// What each peer that does not read may hold: a connection with the list of what it is owed.
+const PER_READER: u64 = 16 << 10;
+/// Each where answers are no ranges of files: 256 KiB of them.
+pub const PER_READER_OF_BYTES: u64 = PER_READER + (256 << 10);
 
 pub fn run(scene: &mut Scene) -> Result<()> {
     fill(scene.address())?;
     let (large, small) = (fetch_of(LARGE, 1)?, fetch_of(SMALL, SMALL_PARTITIONS)?);
-    scene.family("fetches of 50 MiB that are never read", |attack| unread(attack, &large, 1));
-    scene.family("fetches of many small parts that are never read", |attack| unread(attack, &small, 1));
-    scene.family("fetches of 50 MiB asked for ahead and never read", |attack| unread(attack, &large, 100));
+    scene.family("fetches of 50 MiB that are never read", |attack| unread(attack, &large, 1, PER_READER));
+    scene.family("fetches of many small parts that are never read", |attack| unread(attack, &small, 1, PER_READER));
+    scene.family("fetches of 50 MiB asked for ahead and never read", |attack| unread(attack, &large, 100, PER_READER));
     let metadata = RequestKind::Metadata(MetadataRequest::default().with_topics(None));
     let metadata = frame(ApiKey::Metadata, 12, 1, &metadata)?.to_vec();
-    scene.family("the metadata of everything asked for ahead and never read", |attack| unread(attack, &metadata, 50));
+    scene.family("the metadata of everything asked for ahead and never read", |attack| {
+        unread(attack, &metadata, 50, PER_READER_OF_BYTES)
+    });
     scene.family("100,000 requests sent ahead, then read", pipelined);
     Ok(())
 }
@@ -64,10 +69,11 @@ fn fetch_of(topic: &str, partitions: i32) -> Result<Vec<u8>> {
     Ok(frame(ApiKey::Fetch, 4, 1, &RequestKind::Fetch(fetch(4, topics).with_max_bytes(50 << 20)))?.to_vec())
 }
 
-fn unread(attack: &Attack, request: &[u8], ahead: usize) -> Result<()> {
+/// `per_reader` is what each may hold, in bytes.
+fn unread(attack: &Attack, request: &[u8], ahead: usize, per_reader: u64) -> Result<()> {
     let readers = attack.sized(100, 1000);
     let peers = crowd(attack, &vec![request.repeat(ahead); readers])?;
-    attack.allow_at_once(readers as u64 * PER_READER);
+    attack.allow_at_once(readers as u64 * per_reader);
     // Each has the beginning of an answer before any of them goes.
     for peer in &peers {
         peer.stream().set_read_timeout(Some(PATIENCE))?;
