@@ -7,6 +7,7 @@ use klamm::storage::log::Origin;
 use klamm::storage::validator::{Context, validate};
 use klamm::types::{LeaderEpoch, Offset};
 use klamm::wire::batch::{Batch, stamp};
+use klamm::wire::compression::DECOMPRESSED_MAX;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -28,6 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
         next_offset: Offset(1000),
         leader_epoch: LeaderEpoch(1),
         now_ms: 0,
+        decompressed_max: DECOMPRESSED_MAX,
     };
     if let Ok(Some(valid)) = validate(&mut bytes, &context) {
         let written = Batch::parse(valid.bytes(&bytes)).expect("a batch");

@@ -13,6 +13,9 @@
 //! 7. no replica here, not the leader, directory offline
 //! 8. what [`Partition::append_to_leader`] refuses: in-sync replicas, then the batch, then its records, then its producer
 //!
+//! Compressed records that become more than 1 MiB are checked and appended on the blocking pool, so that few bytes of one
+//! client cost others no time; the connection waits meanwhile.
+//!
 //! acks=0 is never answered; any error closes the connection, so that the client asks for metadata again.
 //! v0-2 carry message sets, which the log converts.
 //!
@@ -20,11 +23,14 @@
 //! Gap: there is no transaction coordinator yet, see `gaps.md`.
 
 use std::collections::HashSet;
+use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use futures_util::future::join_all;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::context::{Part, Reply, RequestContext, Response};
@@ -33,8 +39,10 @@ use super::leader_hint::LeaderHints;
 use super::serve::Close;
 use crate::cluster::Snapshot;
 use crate::replication::partition::{LeaderAppend, Partition};
+use crate::spawn::for_request;
 use crate::storage::log::{AppendError, AppendParams, Origin};
 use crate::types::{Acks, Offset};
+use crate::wire::compression::DECOMPRESSED_MAX;
 use crate::wire::error_code::ErrorCode;
 use crate::wire::header::put_response_header;
 use crate::wire::produce::{self, PartitionData, PartitionResponse, ProduceRequest, ProduceResponse, RecordErrors};
@@ -43,6 +51,9 @@ use crate::wire::writer::Writer;
 use batch::{FirstBatch, Lead};
 
 mod batch;
+
+/// Bytes of records that are walked while other connections of the thread wait: a few milliseconds.
+const AT_ONCE: usize = 1 << 20;
 
 /// An append that is not answered yet.
 struct Pending {
@@ -67,11 +78,23 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) 
     let snapshot = ctx.services.cluster.load();
     let mut pending = Vec::new();
     let mut outcomes = Vec::with_capacity(request.partitions.len());
+    let (mut walked, mut announced) = (0, 0);
     match refused_as_a_whole(&request, &frame, &snapshot, ctx.version()) {
         Some(outcome) => outcomes.resize(request.partitions.len(), outcome),
         None => {
             for (at, data) in request.partitions.iter().enumerate() {
-                let outcome = append(ctx, &snapshot, &request, data, &mut frame);
+                // Others of this thread have their turn between partitions.
+                if walked > AT_ONCE {
+                    walked = 0;
+                    yield_now().await;
+                }
+                let outcome = match admit(ctx, &snapshot, &request, data, &frame, AT_ONCE.saturating_sub(announced)) {
+                    Ok(admitted) => append(ctx, admitted, &mut frame).await?,
+                    Err(refused) => Err(refused),
+                };
+                let records = records_of(data, &frame);
+                walked = walked.saturating_add(batch::walked(records));
+                announced = announced.saturating_add(batch::announced(records));
                 if let Ok((partition, append)) = &outcome
                     && let Some(wait) = wait_of(append)
                 {
@@ -141,14 +164,24 @@ fn records_of<'f>(data: &PartitionData, frame: &'f [u8]) -> &'f [u8] {
     data.records().and_then(|range| frame.get(range)).unwrap_or_default()
 }
 
-/// One partition: its checks and its append.
-fn append(
+/// What is known of one partition's append once it may be tried.
+struct Admitted {
+    partition: Arc<Partition>,
+    acks: Acks,
+    params: AppendParams,
+    /// The records in the frame.
+    range: Range<usize>,
+}
+
+/// One partition: what is checked before its append.
+fn admit(
     ctx: &RequestContext<'_>,
     snapshot: &Snapshot,
     request: &ProduceRequest,
     data: &PartitionData,
-    frame: &mut [u8],
-) -> Result<(Arc<Partition>, LeaderAppend), PartitionResponse> {
+    frame: &[u8],
+    decompressed_max: usize,
+) -> Result<Admitted, PartitionResponse> {
     let topic = data.topic(frame);
     if snapshot.partition(topic, data.index).is_none() {
         return Err(failed(ErrorCode::UnknownTopicOrPartition));
@@ -176,12 +209,32 @@ fn append(
         origin: Origin::Client { produce_version: version },
         leader_epoch: partition.leader_epoch(),
         now_ms: ctx.services.clock.wall_ms(),
+        decompressed_max,
     };
-    let records = frame.get_mut(range).unwrap_or_default();
-    match partition.append_to_leader(records, acks, params) {
-        Ok(append) => Ok((partition, append)),
-        Err(error) => Err(refused(error)),
+    Ok(Admitted { partition, acks, params, range })
+}
+
+/// One partition's append: here, or, when its records decompress to many, where it holds up nobody else. The frame is
+/// lost with the blocking pool only, when the broker stops.
+async fn append(
+    ctx: &RequestContext<'_>,
+    admitted: Admitted,
+    frame: &mut BytesMut,
+) -> Result<Result<(Arc<Partition>, LeaderAppend), PartitionResponse>, Close> {
+    let Admitted { partition, acks, params, range } = admitted;
+    let records = frame.get_mut(range.clone()).unwrap_or_default();
+    let mut outcome = partition.append_to_leader(records, acks, params);
+    if let Err(AppendError::Lengthy) = outcome {
+        let (there, mut whole) = (Arc::clone(&partition), mem::take(frame));
+        let params = AppendParams { decompressed_max: DECOMPRESSED_MAX, ..params };
+        let appended = for_request(&*ctx.services.spawner, move || {
+            let outcome = there.append_to_leader(whole.get_mut(range).unwrap_or_default(), acks, params);
+            (whole, outcome)
+        });
+        let Some((whole, appended)) = appended.await else { return Err(Close("the broker stops".to_owned())) };
+        (*frame, outcome) = (whole, appended);
     }
+    Ok(outcome.map(|append| (partition, append)).map_err(refused))
 }
 
 /// Whether the coordinator must say that this partition is part of the producer's transaction.
@@ -227,6 +280,8 @@ fn refused(error: AppendError) -> PartitionResponse {
             }
             outcome
         }
+        // Asked for without that limit.
+        AppendError::Lengthy => failed(ErrorCode::UnknownServerError),
         AppendError::Storage { .. } => failed(ErrorCode::KafkaStorageError),
     }
 }

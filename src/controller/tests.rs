@@ -8,15 +8,15 @@ use super::message::ControlBody;
 use super::testing::{Node, tree};
 use crate::config::BrokerConfig;
 use crate::replication::partition::{PartitionFetch, Reader};
-use crate::storage::log::{AppendParams, Origin};
-use crate::storage::testing::batch;
+use crate::storage::log::AppendParams;
+use crate::storage::testing::{batch, client};
 use crate::types::{Acks, BrokerId, IsolationLevel, LeaderEpoch, Offset};
 use crate::wire::error_code::ErrorCode;
 
 const CONSUMER: Reader = Reader::Consumer(IsolationLevel::ReadUncommitted);
 
 fn produce() -> AppendParams {
-    AppendParams { origin: Origin::Client { produce_version: 9 }, leader_epoch: LeaderEpoch::NONE, now_ms: 2_000 }
+    client(-1, 2_000)
 }
 
 fn fetch(offset: i64) -> PartitionFetch {

@@ -16,7 +16,7 @@ use super::log::{AppendError, AppendInfo, AppendParams, Log, Origin, Writer};
 use super::producer_state::{ProducerError, Sequence};
 use super::segment::Segment;
 use super::txn_index::AbortedTxn;
-use super::validator::{self, Context, Refusal, Written};
+use super::validator::{self, Context, Refusal, Rule, Written};
 use super::view::LogView;
 use super::{atomic_file, producer_snapshot};
 use crate::config::TopicConfig;
@@ -37,6 +37,7 @@ impl Log {
             next_offset: Offset::ZERO,
             leader_epoch: params.leader_epoch,
             now_ms: params.now_ms,
+            decompressed_max: params.decompressed_max,
         };
         let validated = validator::validate(records, &context).map_err(|refusal| self.refused(refusal))?;
         let Some(mut validated) = validated else {
@@ -309,6 +310,9 @@ impl Log {
     }
 
     fn refused(&self, refusal: Refusal) -> AppendError {
+        if refusal.rule == Rule::Lengthy {
+            return AppendError::Lengthy;
+        }
         AppendError::Refused {
             code: refusal.code(),
             tell_client: refusal.rule.tells_client(),

@@ -46,6 +46,9 @@ pub struct AppendParams {
     pub leader_epoch: LeaderEpoch,
     /// Wall time.
     pub now_ms: i64,
+    /// Bytes that a batch may decompress to before the append is given up as [`AppendError::Lengthy`];
+    /// [`DECOMPRESSED_MAX`](crate::wire::compression::DECOMPRESSED_MAX) where nobody waits for the thread.
+    pub decompressed_max: usize,
 }
 
 /// Where the records went.
@@ -82,6 +85,9 @@ pub enum AppendError {
         /// Whether Produce answers the real log start offset (wire-level rule of 3.9) or -1.
         log_start_offset: Offset,
     },
+    /// Nothing was looked at to its end, nothing was changed: more than [`AppendParams::decompressed_max`].
+    #[error("the records decompress to more than the caller has time for")]
+    Lengthy,
     #[error("the log directory {dir} is offline: {source}")]
     Storage { dir: PathBuf, source: Arc<io::Error> },
 }

@@ -12,6 +12,7 @@ use crate::config::{BrokerConfig, TopicConfig};
 use crate::random::SeededRandom;
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
 use crate::wire::batch::{HEADER_LEN, LOG_OVERHEAD, stamp};
+use crate::wire::compression::DECOMPRESSED_MAX;
 
 /// Who sends a batch: producer id, epoch, base sequence.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +131,12 @@ impl World {
 }
 
 pub fn client(epoch: i32, now_ms: i64) -> AppendParams {
-    AppendParams { origin: Origin::Client { produce_version: 9 }, leader_epoch: LeaderEpoch(epoch), now_ms }
+    AppendParams {
+        origin: Origin::Client { produce_version: 9 },
+        leader_epoch: LeaderEpoch(epoch),
+        now_ms,
+        decompressed_max: DECOMPRESSED_MAX,
+    }
 }
 
 /// Every whole batch from the log start to the log end, by base offset.

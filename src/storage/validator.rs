@@ -24,7 +24,7 @@ use crate::config::TopicConfig;
 use crate::config::topic::{CompressionType, TimestampType};
 use crate::types::{LeaderEpoch, Offset};
 use crate::wire::batch::{BatchHeader, stamp};
-use crate::wire::compression::{Codec, Scratch};
+use crate::wire::compression::{Codec, DECOMPRESSED_MAX, Scratch};
 
 /// A record or batch without a time.
 const NO_TIMESTAMP: i64 = -1;
@@ -39,6 +39,9 @@ pub struct Context<'a> {
     pub leader_epoch: LeaderEpoch,
     /// Wall time.
     pub now_ms: i64,
+    /// A batch of magic 2 that decompresses to more bytes is refused as [`Rule::Lengthy`]; so is any compressed message
+    /// set, unless this is [`DECOMPRESSED_MAX`].
+    pub decompressed_max: usize,
 }
 
 /// One batch of magic 2, ready to be written.
@@ -83,6 +86,9 @@ pub fn validate(received: &mut [u8], context: &Context<'_>) -> Result<Option<Val
     let target = context.target(set.codec);
     SCRATCH.with_borrow_mut(|scratch| {
         if set.magic != 2 {
+            if set.codec != Codec::None && context.is_brief() {
+                return Err(Refusal::new(Rule::Lengthy, "a compressed message set"));
+            }
             return rebuild::from_messages(bytes, &set, target, context, scratch).map(Some);
         }
         let header = checks::check_batch(bytes, context)?;
@@ -116,6 +122,11 @@ struct Target {
 }
 
 impl Context<'_> {
+    /// Whether the checks may take a limited time only.
+    fn is_brief(&self) -> bool {
+        self.decompressed_max < DECOMPRESSED_MAX
+    }
+
     fn target(&self, source: Codec) -> Target {
         let config = self.config;
         let (codec, level) = match config.compression_type {

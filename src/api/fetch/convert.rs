@@ -109,8 +109,8 @@ mod tests {
     use super::*;
     use crate::config::TopicConfig;
     use crate::replication::testing::bench;
-    use crate::storage::log::{AppendParams, Origin};
-    use crate::types::{Acks, LeaderEpoch};
+    use crate::storage::testing::client;
+    use crate::types::Acks;
     use crate::wire::batch::{BatchBuilder, BatchOptions};
     use crate::wire::compression::Codec;
     use crate::wire::fetch::Payload;
@@ -126,9 +126,7 @@ mod tests {
         let bench = bench(TopicConfig::default());
         let partition = bench.leader(&[1]);
         for codec in [Codec::None, Codec::Zstd] {
-            let origin = Origin::Client { produce_version: 9 };
-            let params = AppendParams { origin, leader_epoch: LeaderEpoch::NONE, now_ms: 1_000 };
-            partition.append_to_leader(&mut records(codec), Acks::Leader, params).unwrap();
+            partition.append_to_leader(&mut records(codec), Acks::Leader, client(-1, 1_000)).unwrap();
         }
         let from = Offset(from);
         let read = partition.log().unwrap().read(from, Offset(2), 1 << 20, true).unwrap();

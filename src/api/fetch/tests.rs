@@ -5,8 +5,7 @@ use futures_util::FutureExt;
 use super::*;
 use crate::config::TopicConfig;
 use crate::replication::testing::bench;
-use crate::storage::log::{AppendParams, Origin};
-use crate::storage::testing::batch;
+use crate::storage::testing::{batch, client};
 use crate::types::{Acks, Offset};
 
 /// A consumer's fetch of `partition` from `offset` on.
@@ -34,9 +33,7 @@ fn target(partition: &Arc<Partition>, offset: i64) -> Target {
 }
 
 fn append(partition: &Partition, mut records: Vec<u8>) {
-    let params =
-        AppendParams { origin: Origin::Client { produce_version: 9 }, leader_epoch: LeaderEpoch::NONE, now_ms: 1_000 };
-    partition.append_to_leader(&mut records, Acks::Leader, params).unwrap();
+    partition.append_to_leader(&mut records, Acks::Leader, client(-1, 1_000)).unwrap();
 }
 
 fn bytes(reads: &[Read]) -> usize {

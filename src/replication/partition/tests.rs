@@ -5,8 +5,7 @@ use futures_util::FutureExt;
 use super::super::testing::{Bench, bench, change, ids};
 use super::*;
 use crate::config::TopicConfig;
-use crate::storage::log::Origin;
-use crate::storage::testing::batch;
+use crate::storage::testing::{batch, client};
 
 const CONSUMER: Reader = Reader::Consumer(IsolationLevel::ReadUncommitted);
 
@@ -28,9 +27,7 @@ fn fetch(reader: Reader, offset: i64) -> PartitionFetch {
 }
 
 fn append(partition: &Partition, count: i32, acks: Acks) -> Result<LeaderAppend, AppendError> {
-    let params =
-        AppendParams { origin: Origin::Client { produce_version: 9 }, leader_epoch: LeaderEpoch::NONE, now_ms: 1_000 };
-    partition.append_to_leader(&mut batch(count), acks, params)
+    partition.append_to_leader(&mut batch(count), acks, client(-1, 1_000))
 }
 
 fn code(result: Result<LeaderAppend, AppendError>) -> (ErrorCode, Offset) {

@@ -87,6 +87,7 @@ fn difference(case: &Case<'_>) -> Option<String> {
             ("lat", Some(header)) => header.max_timestamp,
             _ => 1_796_000_000_000,
         },
+        decompressed_max: DECOMPRESSED_MAX,
     };
     let mut records = case.records.clone();
     let valid = match validate(&mut records, &context) {

@@ -21,7 +21,7 @@ pub(super) fn from_batch(
     scratch: &mut Scratch,
 ) -> Result<Validated, Refusal> {
     let mut new = NewBatch::begin(target, Some(header), context)?;
-    let mut records = walk::open(batch, header, codec, scratch)?;
+    let mut records = walk::open(batch, header, codec, context, scratch)?;
     while let Some(record) = records.next_open()? {
         let offset = new.next_offset();
         let timestamp = header.record_timestamp(record.timestamp_delta);

@@ -26,6 +26,9 @@ pub enum Rule {
     TooLarge,
     /// The CRC does not fit, or the batch is too short to have one.
     Corrupt,
+    /// More bytes than there is time for, see [`Context::decompressed_max`](super::Context::decompressed_max). No client is
+    /// told.
+    Lengthy,
     /// Codec numbers 5 to 7.
     UnknownCodec,
     /// Messages of different magic in one set or wrapper.
@@ -55,7 +58,9 @@ impl Rule {
             Rule::EarlyZstd => ErrorCode::UnsupportedCompressionType,
             Rule::TooLarge => ErrorCode::MessageTooLarge,
             // Kafka fails with exceptions that have no code of their own (seen on a live 3.9.1).
-            Rule::ShortHeader | Rule::UnknownCodec | Rule::Undecodable | Rule::Gaps => ErrorCode::UnknownServerError,
+            Rule::ShortHeader | Rule::UnknownCodec | Rule::Undecodable | Rule::Gaps | Rule::Lengthy => {
+                ErrorCode::UnknownServerError
+            }
             Rule::Timestamps => ErrorCode::InvalidTimestamp,
             Rule::NoBatch
             | Rule::OldMagic

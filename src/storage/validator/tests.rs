@@ -16,6 +16,7 @@ fn context(config: &TopicConfig) -> Context<'_> {
         next_offset: Offset(100),
         leader_epoch: LeaderEpoch(7),
         now_ms: NOW,
+        decompressed_max: DECOMPRESSED_MAX,
     }
 }
 
@@ -443,4 +444,27 @@ proptest! {
             prop_assert_eq!(Batches::new(written).count(), 1);
         }
     }
+}
+
+#[test]
+fn what_takes_longer_than_there_is_time_for_is_left_as_it_is_and_taken_later() {
+    const BRIEF: usize = 1 << 20;
+    let config = TopicConfig::default();
+    let (brief, patient) = (Context { decompressed_max: BRIEF, ..context(&config) }, context(&config));
+    let batch = |codec, bytes| {
+        let mut batch = BatchBuilder::new(BatchOptions { codec, ..BatchOptions::default() }).unwrap();
+        batch.append(1000, KEY, Some(&vec![b'v'; bytes]), &[]).unwrap();
+        batch.finish().unwrap()
+    };
+    for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+        let long = batch(codec, BRIEF);
+        let mut received = long.clone();
+        let refusal = validate(&mut received, &brief).expect_err("too long");
+        assert_eq!(refusal.rule, Rule::Lengthy, "{codec:?}: {refusal}");
+        assert_eq!(received, long, "{codec:?}");
+        accept(long, &patient);
+        accept(batch(codec, BRIEF / 2), &brief);
+    }
+    // Nothing of these is decompressed.
+    accept(batch(Codec::None, BRIEF - 100), &Context { decompressed_max: 0, ..context(&config) });
 }

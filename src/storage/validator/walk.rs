@@ -3,7 +3,7 @@
 use super::rules::RecordRules;
 use super::{Context, NO_TIMESTAMP, Refusal, Rule};
 use crate::wire::batch::{BatchHeader, HEADER_LEN, RecordStream, Records, StreamError};
-use crate::wire::compression::{Codec, DECOMPRESSED_MAX, Decompressor, Scratch};
+use crate::wire::compression::{Codec, DecompressError, Decompressor, Scratch};
 
 /// What the walk found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +44,14 @@ pub(super) fn compressed(
     let mut rules = RecordRules::new(header.is_log_append_time(), batch.len(), context);
     let mut walked = Walked::START;
     let mut expected = 0;
-    let mut records = open(batch, header, codec, scratch)?;
-    while let Some(record) = records.next_head()? {
+    let failed = |error: StreamError| match error {
+        StreamError::Decompress(DecompressError::Limit(_)) if context.is_brief() => {
+            Refusal::new(Rule::Lengthy, error.to_string())
+        }
+        error => error.into(),
+    };
+    let mut records = open(batch, header, codec, context, scratch).map_err(failed)?;
+    while let Some(record) = records.next_head().map_err(failed)? {
         let timestamp = header.record_timestamp(record.timestamp_delta);
         rules.check(record.has_key, timestamp, record.offset_delta.into());
         walked.max_timestamp = walked.max_timestamp.max(timestamp);
@@ -61,11 +67,11 @@ pub(super) fn open<'a, 's>(
     batch: &'a [u8],
     header: &BatchHeader,
     codec: Codec,
+    context: &Context<'_>,
     scratch: &'s mut Scratch,
-) -> Result<RecordStream<'a, 's>, Refusal> {
+) -> Result<RecordStream<'a, 's>, StreamError> {
     let payload = batch.get(HEADER_LEN..).unwrap_or_default();
-    let stream = Decompressor::new(codec, 2, payload, DECOMPRESSED_MAX, scratch).map_err(StreamError::from)?;
-    Ok(RecordStream::new(header, stream)?)
+    RecordStream::new(header, Decompressor::new(codec, 2, payload, context.decompressed_max, scratch)?)
 }
 
 impl From<StreamError> for Refusal {
