@@ -20,7 +20,7 @@ use crate::twin::requests::{at, counted, create, fetch, fetch_topic, metadata_to
 
 /// A topic of many partitions.
 const WIDE: &str = "wide";
-const WIDE_PARTITIONS: i32 = 200;
+const WIDE_PARTITIONS: i32 = 100;
 
 /// How often a question stands in one request.
 const TIMES: usize = 100_000;

@@ -28,7 +28,7 @@ pub const MAX_SETTING: (&str, &str) = ("max.connections", "100");
 /// With [`PER_ADDRESS_SETTING`].
 pub fn run(scene: &mut Scene) -> Result<()> {
     scene.family("connections opened and closed as fast as they can be", |attack| {
-        for _ in 0..attack.sized(300, 20_000) {
+        for _ in 0..attack.sized(150, 20_000) {
             drop(Connection::open(attack.address)?);
         }
         Ok(())
@@ -42,7 +42,7 @@ pub fn run(scene: &mut Scene) -> Result<()> {
     });
     scene.family("more connections than max.connections.per.ip", beyond_the_limit);
     scene.family("connections that say nothing", |attack| {
-        let crowd = crowd(attack, &vec![Vec::new(); attack.sized(300, 5_000)])?;
+        let crowd = crowd(attack, &vec![Vec::new(); attack.sized(150, 5_000)])?;
         ensure!(!crowd.is_empty());
         served(attack.address)
     });
@@ -56,7 +56,7 @@ pub fn run_impatient(scene: &mut Scene) -> Result<()> {
     scene.family("half-open: silent before, inside and behind a request", |attack| {
         let request = whole()?;
         let openings: Vec<Vec<u8>> =
-            (0..attack.sized(200, 2_000)).map(|n| request[..n % request.len()].to_vec()).collect();
+            (0..attack.sized(100, 2_000)).map(|n| request[..n % request.len()].to_vec()).collect();
         closed(crowd(attack, &openings)?)
     });
     scene.family("half-open: gone while an answer is written", |attack| {
@@ -68,7 +68,7 @@ pub fn run_impatient(scene: &mut Scene) -> Result<()> {
         let wait = frame(ApiKey::Fetch, 4, 1, &RequestKind::Fetch(wait))?;
         let opening = [&answer.repeat(200)[..], &wait].concat().repeat(100);
         let mut peers = Vec::new();
-        for _ in 0..attack.sized(60, 200) {
+        for _ in 0..attack.sized(20, 200) {
             let mut peer = Connection::open(attack.address)?;
             peer.stream().set_write_timeout(Some(Duration::from_millis(20)))?;
             attack.count(opening.len());
@@ -140,7 +140,7 @@ fn closed(peers: Vec<Connection>) -> Result<()> {
 
 fn beyond_the_limit(attack: &Attack) -> Result<()> {
     let mut held = Vec::new();
-    for _ in 0..attack.sized(200, 2_000) {
+    for _ in 0..attack.sized(100, 2_000) {
         held.push(Connection::open_from(ATTACKER, attack.address)?);
     }
     let request = whole()?;
@@ -159,7 +159,7 @@ fn beyond_the_limit(attack: &Attack) -> Result<()> {
 /// Bytes come one at a time, from everyone in turn; nobody is held up, and who finishes is served.
 fn trickle(attack: &Attack) -> Result<()> {
     let request = whole()?;
-    let mut peers = crowd(attack, &vec![Vec::new(); attack.sized(200, 2_000)])?;
+    let mut peers = crowd(attack, &vec![Vec::new(); attack.sized(100, 2_000)])?;
     for byte in &request {
         for peer in &mut peers {
             attack.count(1);

@@ -18,7 +18,7 @@ use crate::twin::requests::{at, fetch, fetch_topic, produce};
 const LARGE: &str = "large";
 const SMALL: &str = "small";
 /// More than the kernel takes for a peer that does not read.
-const SMALL_PARTITIONS: i32 = 256;
+const SMALL_PARTITIONS: i32 = 160;
 
 /// What each peer that does not read may hold: a connection with the list of what it is owed.
 const PER_READER: u64 = 16 << 10;
