@@ -11,6 +11,7 @@ mod kafkajs;
 mod kcat;
 mod librdkafka;
 mod load;
+mod power_loss;
 mod python;
 mod sarama;
 mod tools;
@@ -37,6 +38,11 @@ pub const ALL: &[Lane] = &[
         run: twin::lane,
     },
     Lane { name: "durability", what: "kill -9 in the middle of a produce load", run: durability::lane },
+    Lane {
+        name: "power-loss",
+        what: "a file system that loses what was not synced (full form only)",
+        run: power_loss::lane,
+    },
     Lane { name: "hostile", what: "peers that mean harm, while a producer works", run: hostile::lane },
     Lane { name: "bad-days", what: "directories, disks, ports and settings that are wrong", run: bad_days::lane },
 ];
