@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+use super::bad_disks;
 use super::load::{self, Ledger};
 use crate::broker::{Broker, On, free_port, klamm};
 use crate::lane::{Run, skip};
@@ -29,16 +29,14 @@ pub fn lane(run: &mut Run) -> Result<()> {
     run.unit("a directory of partitions without our store", lost_store);
     run.unit("strange folders in the directory", strange_folders);
     run.unit("the port is taken", port_taken);
-    run.unit("a read-only directory", read_only);
-    run.unit("the directory vanishes while running", vanished);
-    run.unit("the disk is full", full_disk);
+    bad_disks::units(run);
     run.unit("indexes damaged, the log's tail cut", damaged);
     run.unit("SIGTERM: exit 0 and a clean mark", clean_stop);
     Ok(())
 }
 
 /// Runs a broker that must end by itself; answers what it said.
-fn refused(dir: &Path, lines: &[String]) -> Result<String> {
+pub(super) fn refused(dir: &Path, lines: &[String]) -> Result<String> {
     let file = dir.join("server.properties");
     fs::write(&file, lines.join("\n") + "\n")?;
     let output = proc::run(Command::new(klamm()?).arg(&file), b"", LIMIT)?;
@@ -50,7 +48,7 @@ fn refused(dir: &Path, lines: &[String]) -> Result<String> {
 }
 
 /// The words must be in the sentence, whatever their case.
-fn says(said: &str, words: &[&str]) -> Result<()> {
+pub(super) fn says(said: &str, words: &[&str]) -> Result<()> {
     let lower = said.to_lowercase();
     for word in words {
         ensure!(lower.contains(&word.to_lowercase()), "{word:?} is missing in: {said}");
@@ -58,7 +56,7 @@ fn says(said: &str, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn basic(dir: &Path, port: u16) -> Vec<String> {
+pub(super) fn basic(dir: &Path, port: u16) -> Vec<String> {
     vec![
         "broker.id=1".to_owned(),
         format!("listeners=PLAINTEXT://127.0.0.1:{port}"),
@@ -206,89 +204,6 @@ fn port_taken() -> Result<()> {
     let _taken = TcpListener::bind(("127.0.0.1", port))?;
     let dir = TempDir::with_prefix("compat-")?;
     says(&refused(dir.path(), &basic(dir.path(), port))?, &[&port.to_string()])
-}
-
-/// A file system of its own, unmounted when dropped.
-struct Tmpfs(TempDir);
-
-impl Tmpfs {
-    fn new(size: &str) -> Result<Tmpfs> {
-        let dir = TempDir::with_prefix("compat-")?;
-        let options = std::ffi::CString::new(format!("size={size}"))?;
-        match mount("tmpfs", dir.path(), "tmpfs", MountFlags::empty(), Some(options.as_c_str())) {
-            Ok(()) => Ok(Tmpfs(dir)),
-            Err(error) => skip(format!("a tmpfs cannot be mounted here: {error}")),
-        }
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let _ = unmount(self.0.path(), UnmountFlags::DETACH);
-    }
-}
-
-fn read_only() -> Result<()> {
-    let disk = Tmpfs::new("16m")?;
-    mount_remount(disk.0.path(), MountFlags::RDONLY, "").context("remount read-only")?;
-    let dir = TempDir::with_prefix("compat-")?;
-    let mut lines = basic(dir.path(), free_port()?);
-    let data = disk.0.path().join("data").display().to_string();
-    lines.push(format!("log.dirs={data}"));
-    says(&refused(dir.path(), &lines)?, &[&data])
-}
-
-/// The only directory goes away: the broker says so and halts, or answers errors; it never acknowledges into nothing.
-fn vanished() -> Result<()> {
-    let mut broker = Broker::start(&On::Klamm, &[("log.segment.bytes", "100000")])?;
-    load::create_topic(&broker.address(), "t", 1)?;
-    let address = broker.address();
-    let data = broker.log_dir();
-    let away = data.with_extension("away");
-    let mut writers = vec![vec![(0, Ledger::default())]];
-    let moved = load::run(&address, "t", -1, &mut writers, |total| {
-        load::await_count(total, 20, LIMIT)?;
-        fs::rename(&data, &away)?;
-        // Segments roll every few dozen batches: the loss is met soon.
-        broker
-            .await_exit(LIMIT)
-            .and_then(|status| status.context("it still runs without its only directory"))
-            .and_then(|status| if status.success() { bail!("it ended as if all were well") } else { Ok(()) })
-    });
-    moved?;
-    says(&broker.log_text(), &[&data.display().to_string()])?;
-    ensure!(!broker.log_text().contains("panicked"), "it panicked: {}", broker.log_tail(20));
-    if data.exists() {
-        fs::remove_dir_all(&data)?;
-    }
-    fs::rename(&away, &data)?;
-    broker.start_again()?;
-    load::verify(&address, "t", 0, &writers[0][0].1).map(|_| ())
-}
-
-fn full_disk() -> Result<()> {
-    let disk = Tmpfs::new("24m")?;
-    let data = disk.0.path().join("data");
-    let ballast = disk.0.path().join("ballast");
-    fs::write(&ballast, vec![1; 8 << 20])?;
-    let path = data.display().to_string();
-    let mut broker = Broker::start(&On::Klamm, &[("log.dirs", &path), ("log.segment.bytes", "1000000")])?;
-    load::create_topic(&broker.address(), "t", 2)?;
-    let address = broker.address();
-    let mut writers = vec![vec![(0, Ledger::default())], vec![(1, Ledger::default())]];
-    load::run(&address, "t", -1, &mut writers, |_| {
-        let status = broker.await_exit(Duration::from_secs(60))?.context("it still runs on a full disk")?;
-        ensure!(!status.success(), "it ended as if all were well");
-        Ok(())
-    })?;
-    says(&broker.log_text(), &[&path])?;
-    ensure!(!broker.log_text().contains("panicked"), "it panicked: {}", broker.log_tail(20));
-    fs::remove_file(&ballast)?;
-    broker.start_again()?;
-    for ledger in writers.iter().flatten() {
-        load::verify(&address, "t", ledger.0, &ledger.1)?;
-    }
-    load::create_topic(&address, "after", 1)
 }
 
 /// After a kill: indexes of zeros, cut, or missing are rebuilt, a torn tail is cut.

@@ -1,6 +1,7 @@
 //! The lanes.
 
 mod bad_days;
+mod bad_disks;
 mod checks;
 mod cli;
 mod durability;
