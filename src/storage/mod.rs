@@ -21,6 +21,10 @@
 //!   `FlushQueue`: fsyncs that meet share a commit of the journal, and a slow one holds up no other partition.
 //! - With both cores busy each wake-up between fsync's threads waits for a scheduler tick of 4 ms: 16 KiB takes 4 ms.
 //!   Several at once hide that too.
+//! - The walk over the records of an uncompressed batch, instructions per record of 100 bytes, by callgrind, the loop alone:
+//!   178 by iterating over whole records; 182 with varints of two bytes inlined into the parser, not kept; 97 with a way
+//!   of its own for the common shape (`Records::heads`), kept. The same way behind a call per record: 114 to 127, since
+//!   what is carried from one call to the next then lives in memory.
 //! - Not tried: `fallocate` ahead (length and extent state change with each append all the same, so that the journal
 //!   commits), zeros written ahead (appends become overwrites, everything is written twice), io_uring (it runs fsync on
 //!   threads of the kernel; these are ours).

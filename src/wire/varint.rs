@@ -73,7 +73,14 @@ fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-fn unzigzag_32(raw: u32) -> i32 {
+/// A length as it stands in a record, zigzag not undone; `None` for a negative one, which is null.
+#[inline]
+pub fn length(raw: u32) -> Option<usize> {
+    (raw & 1 == 0).then_some((raw >> 1) as usize)
+}
+
+#[inline]
+pub fn unzigzag_32(raw: u32) -> i32 {
     (raw >> 1) as i32 ^ -((raw & 1) as i32)
 }
 

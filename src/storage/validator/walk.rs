@@ -22,12 +22,12 @@ impl Walked {
 pub(super) fn uncompressed(batch: &[u8], header: &BatchHeader, context: &Context<'_>) -> Result<Walked, Refusal> {
     let mut rules = RecordRules::new(header.is_log_append_time(), batch.len(), context);
     let mut walked = Walked::START;
-    for record in Records::new(header, batch.get(HEADER_LEN..).unwrap_or_default()) {
-        let record = record.map_err(|error| Refusal::new(Rule::Malformed, error.to_string()))?;
-        let timestamp = record.timestamp(header);
-        rules.check(record.key.is_some(), timestamp, record.offset_delta.into());
+    let walk = Records::new(header, batch.get(HEADER_LEN..).unwrap_or_default()).heads(|record| {
+        let timestamp = header.record_timestamp(record.timestamp_delta);
+        rules.check(record.has_key, timestamp, record.offset_delta.into());
         walked.max_timestamp = walked.max_timestamp.max(timestamp);
-    }
+    });
+    walk.map_err(|error| Refusal::new(Rule::Malformed, error.to_string()))?;
     rules.finish()?;
     Ok(walked)
 }

@@ -42,7 +42,7 @@ fn rec_of(batch: &BatchHeader, record: &Record<'_>) -> Rec {
     }
 }
 
-/// Through all three readers, which must agree.
+/// Through all readers, which must agree.
 fn read(bytes: &[u8]) -> Vec<Rec> {
     let batch = Batch::parse(bytes).unwrap();
     assert!(batch.crc_matches());
@@ -51,6 +51,8 @@ fn read(bytes: &[u8]) -> Vec<Rec> {
     let (mut scratch, mut payload) = (Scratch::default(), Vec::new());
     decompress(codec, 2, batch.payload(), DECOMPRESSED_MAX, &mut scratch, &mut payload).unwrap();
     let records: Vec<Record<'_>> = Records::new(header, &payload).collect::<Result<_, _>>().unwrap();
+
+    assert_eq!(heads(Records::new(header, &payload)), heads_one_by_one(Records::new(header, &payload)));
 
     let stream = Decompressor::new(codec, 2, batch.payload(), DECOMPRESSED_MAX, &mut scratch).unwrap();
     let mut stream = RecordStream::new(header, stream).unwrap();
@@ -73,6 +75,27 @@ fn read(bytes: &[u8]) -> Vec<Rec> {
     records.iter().map(|record| rec_of(header, record)).collect()
 }
 
+type Heads = (Vec<RecordHead>, Result<(), RecordError>);
+
+fn heads(records: Records<'_>) -> Heads {
+    let mut heads = Vec::new();
+    let end = records.heads(|head| heads.push(head));
+    (heads, end)
+}
+
+fn heads_one_by_one(records: Records<'_>) -> Heads {
+    let mut heads = Vec::new();
+    for record in records {
+        match record {
+            Ok(Record { timestamp_delta, offset_delta, key, .. }) => {
+                heads.push(RecordHead { timestamp_delta, offset_delta, has_key: key.is_some() });
+            }
+            Err(error) => return (heads, Err(error)),
+        }
+    }
+    (heads, Ok(()))
+}
+
 fn check_bytes(payload: &[u8], count: i32) -> Result<(), RecordError> {
     let mut bytes = build(BatchOptions::default(), &[]);
     bytes.extend_from_slice(payload);
@@ -82,6 +105,7 @@ fn check_bytes(payload: &[u8], count: i32) -> Result<(), RecordError> {
     stamp::set_checksum(&mut bytes);
     let batch = Batch::parse(&bytes).unwrap();
     let by_slice = batch.check_records();
+    assert_eq!(heads(batch.records()), heads_one_by_one(batch.records()));
     let mut scratch = Scratch::default();
     let stream = Decompressor::new(Codec::None, 2, batch.payload(), DECOMPRESSED_MAX, &mut scratch).unwrap();
     let mut by_stream = RecordStream::new(&batch.header, stream);
@@ -230,6 +254,26 @@ proptest! {
 
     #[test]
     fn random_payloads_never_panic(payload in vec(any::<u8>(), 0..300), count: i32) {
+        let _ = check_bytes(&payload, count);
+    }
+
+    /// Most have the common shape, and lose it by a byte.
+    #[test]
+    fn damaged_records_are_the_same_to_every_reader(
+        records in vec((0i64..200, field(), field()), 1..6),
+        count_is_off in -1i32..2,
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+    ) {
+        let count = records.len() as i32 + count_is_off;
+        let records: Vec<Rec> = records
+            .into_iter()
+            .map(|(timestamp, key, value)| Rec { timestamp, key, value, headers: Vec::new() })
+            .collect();
+        let mut payload = build(BatchOptions::default(), &records).split_off(HEADER_LEN);
+        for (at, byte) in damage {
+            let at = at.index(payload.len());
+            payload[at] = byte;
+        }
         let _ = check_bytes(&payload, count);
     }
 
