@@ -97,7 +97,7 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> R
         records::fit(services, version, is_follower, topic, answer);
     }
     if version <= 3 {
-        convert::down(services, version, &mut answers).await;
+        Box::pin(convert::down(services, version, &mut answers)).await;
     }
     let mut hints = LeaderHints::default();
     if version >= 16 {

@@ -42,12 +42,13 @@ pub async fn dispatch<S>(services: &Services, connection: &Connection, mut frame
         Err(error) => return Reply::Close(error.to_string()),
     };
     let ctx = RequestContext { services, connection, header: &header };
+    // The seldom ones on the heap: this future is made anew for each request, and as large as its largest.
     let served = match header.api_key {
         ApiKey::Produce => produce::handle(&ctx, frame, share).await,
         ApiKey::Fetch => fetch::handle(&ctx, frame, share).await,
-        ApiKey::Metadata => metadata::handle(&ctx, frame).await,
+        ApiKey::Metadata => Box::pin(metadata::handle(&ctx, frame)).await,
         ApiKey::ApiVersions => api_versions::handle(&ctx, frame),
-        _ => serve(&ctx, frame).await,
+        _ => Box::pin(serve(&ctx, frame)).await,
     };
     served.unwrap_or_else(|Close(reason)| Reply::Close(reason))
 }

@@ -155,9 +155,9 @@ fn refused_as_a_whole(
             Lead::Batch(_) | Lead::Nothing => {}
         }
     }
-    let known = |data: &&PartitionData| snapshot.partition(data.topic(frame), data.index).is_some();
+    let known = |data: &PartitionData| snapshot.partition(data.topic(frame), data.index).is_some();
     let stumbles = |data: &PartitionData| batch::has_no_codec(records_of(data, frame), version);
-    request.partitions.iter().filter(known).any(stumbles).then(|| failed(ErrorCode::UnknownServerError))
+    request.partitions.iter().filter(|data| stumbles(data)).any(known).then(|| failed(ErrorCode::UnknownServerError))
 }
 
 fn records_of<'f>(data: &PartitionData, frame: &'f [u8]) -> &'f [u8] {

@@ -27,6 +27,19 @@
 //! - One data runtime in place of one per core, not kept: 0.71 with ten consumers at one tail and 0.82 with four
 //!   producers of one partition, which no longer wake or wait for each other; nothing or 5 % fewer requests per second
 //!   elsewhere. `num.network.threads=1` gets it where the broker shares two cores with its clients.
+//!
+//! User-space instructions of a request with one batch of one record, by callgrind, without link-time optimisation, which
+//! is not measured: 17,900 produced, 18,200 fetched, where 12,000 and 8,000 are wanted. No function has more than 5 % of
+//! them itself. By kind, produced and fetched: the broker's own code 6,300 and 5,900, tokio and mio 2,950 both, the
+//! allocator 2,200 and 3,550 (a pair of `malloc` and `free` is 135, and some 40 more above 1,032 bytes, where glibc keeps
+//! no list per thread), reading clocks 780 both, SipHash of topic names 610 and 820, parsing batch heads 750 (an append
+//! parses its own four times) and none, `arc-swap` 450 and 190.
+//!
+//! - `api::dispatch` with its seldom handlers boxed, kept: its future, made anew for each request, has 1,128 bytes in place
+//!   of 1,792. With fewer lookups of the topic and shorter walks (`storage`) a produced record takes 0.93 and a hundred
+//!   records 0.53 of what they took, a fetch 0.98.
+//! - Not tried: a future below 1,032 bytes, one clock reading per request, one parse of an append's heads, one hash of a
+//!   topic's name per request (the metadata and the table of partitions each take their own), fewer lists per fetch.
 
 pub mod listener;
 pub mod tcp;
