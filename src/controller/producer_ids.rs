@@ -1,0 +1,167 @@
+//! Producer ids: blocks of 1,000 that brokers take from the metastore, and the ids a broker hands out of its own.
+//!
+//! ```text
+//! /latest_producer_id_block   given so far; a version-checked write takes the block behind it
+//! ProducerIds                 current block ── next block, fetched when 90 % of the current one are used
+//! ```
+//! A block whose write was not confirmed is never used: ids may be lost, none comes twice. Whoever restarts takes a new
+//! block. Source: Kafka's `ZkProducerIdManager` and `RPCProducerIdManager`.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::cluster::{Session, settle};
+use crate::metastore::schema::{Malformed, ProducerIdBlock, paths};
+use crate::metastore::{CreateMode, Error, Metastore};
+use crate::spawn::Spawner;
+use crate::types::BrokerId;
+use crate::wire::error_code::ErrorCode;
+
+/// Ids in a block.
+const BLOCK_SIZE: i64 = 1_000;
+/// With so many left in the current block the next one is fetched.
+const LOW: i64 = BLOCK_SIZE / 10;
+/// Between attempts to fetch a block.
+const BACK_OFF: Duration = Duration::from_millis(100);
+
+/// Why no block could be taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    #[error(transparent)]
+    Store(#[from] Error),
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    #[error("no whole block of producer ids is left behind {0}")]
+    UsedUp(i64),
+}
+
+/// The block behind `given`, the last one that anybody got.
+pub fn next_block(given: Option<ProducerIdBlock>, broker_id: BrokerId) -> Result<ProducerIdBlock, BlockError> {
+    let Some(last_given) = given.map(|block| block.last) else {
+        return Ok(ProducerIdBlock { broker_id, first: 0, last: BLOCK_SIZE - 1 });
+    };
+    match last_given.checked_add(BLOCK_SIZE) {
+        Some(last) if last_given >= -1 => Ok(ProducerIdBlock { broker_id, first: last_given + 1, last }),
+        _ => Err(BlockError::UsedUp(last_given)),
+    }
+}
+
+/// Takes the next block for `broker`, which is nobody else's from then on.
+pub async fn take_block(store: &dyn Metastore, broker: BrokerId) -> Result<ProducerIdBlock, BlockError> {
+    let path = paths::PRODUCER_ID_BLOCK;
+    loop {
+        let (given, version) = match store.get(path).await {
+            Ok((data, stat)) => (ProducerIdBlock::decode(path, &data)?, Some(stat.version)),
+            Err(Error::NoNode(_)) => (None, None),
+            Err(error) => return Err(error.into()),
+        };
+        let block = next_block(given, broker)?;
+        let written = match version {
+            Some(version) => store.set(path, block.encode(), version).await.map(drop),
+            None => store.create(path, Some(block.encode()), CreateMode::Persistent).await.map(drop),
+        };
+        match written {
+            Ok(()) => return Ok(block),
+            // Another broker was faster.
+            Err(Error::BadVersion(_) | Error::NodeExists(_) | Error::NoNode(_)) => {}
+            // If it was written, what is read next begins behind it. That the same text stands there proves nothing: a
+            // controller that was replaced may have written it for the same broker.
+            Err(Error::Unknown) => settle(store).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What is left of the blocks this broker has.
+#[derive(Debug)]
+struct Ids {
+    current: Range<i64>,
+    next: Option<Range<i64>>,
+    /// A task is on its way for the next block.
+    fetching: bool,
+}
+
+impl Ids {
+    /// Has none, so that the first request for one fetches a block, as Kafka's does.
+    fn none() -> Ids {
+        Ids { current: 0..0, next: None, fetching: false }
+    }
+
+    fn take(&mut self) -> Option<i64> {
+        if self.current.is_empty()
+            && let Some(next) = self.next.take()
+        {
+            self.current = next;
+        }
+        self.current.next()
+    }
+
+    /// Whether a block must be fetched now; the caller does it.
+    fn begin_fetch(&mut self) -> bool {
+        let low = self.current.end - self.current.start <= LOW;
+        let begins = low && self.next.is_none() && !self.fetching;
+        self.fetching |= begins;
+        begins
+    }
+
+    fn fetched(&mut self, block: ProducerIdBlock) {
+        self.next = Some(block.first..block.last.saturating_add(1));
+        self.fetching = false;
+    }
+}
+
+/// Hands out producer ids of this broker.
+pub struct ProducerIds {
+    broker: BrokerId,
+    session: Arc<Session>,
+    spawner: Arc<dyn Spawner>,
+    ids: Arc<Mutex<Ids>>,
+}
+
+impl ProducerIds {
+    pub fn new(broker: BrokerId, session: Arc<Session>, spawner: Arc<dyn Spawner>) -> ProducerIds {
+        ProducerIds { broker, session, spawner, ids: Arc::new(Mutex::new(Ids::none())) }
+    }
+
+    /// An id that no producer had before. COORDINATOR_LOAD_IN_PROGRESS while a block is on its way: clients ask again.
+    pub fn generate(&self) -> Result<i64, ErrorCode> {
+        let (id, fetch) = {
+            let mut ids = self.ids.lock();
+            (ids.take(), ids.begin_fetch())
+        };
+        if fetch {
+            let (broker, session, ids) = (self.broker, self.session.clone(), self.ids.clone());
+            self.spawner.control(Box::pin(async move {
+                let block = fetch_block(&session, broker).await;
+                ids.lock().fetched(block);
+            }));
+        }
+        id.ok_or(ErrorCode::CoordinatorLoadInProgress)
+    }
+}
+
+/// Asks until there is a block, through whatever session the broker has then.
+async fn fetch_block(session: &Session, broker: BrokerId) -> ProducerIdBlock {
+    let mut told = None;
+    loop {
+        match take_block(&*session.store(), broker).await {
+            Ok(block) => {
+                tracing::info!(first = block.first, last = block.last, "producer ids");
+                return block;
+            }
+            Err(error) => {
+                if told.as_ref() != Some(&error) {
+                    tracing::warn!(%error, "no producer ids: idempotent producers cannot start");
+                }
+                told = Some(error);
+            }
+        }
+        tokio::time::sleep(BACK_OFF).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;
