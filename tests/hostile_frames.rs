@@ -88,13 +88,16 @@ fn counts_are_not_believed() {
             ApiKey::CreateTopics => hostile::<CreateTopicsRequest>(row.key),
             ApiKey::DeleteTopics => hostile::<DeleteTopicsRequest>(row.key),
             ApiKey::DeleteRecords => hostile::<DeleteRecordsRequest>(row.key),
+            ApiKey::InitProducerId => hostile::<InitProducerIdRequest>(row.key),
             ApiKey::OffsetForLeaderEpoch => hostile::<OffsetForLeaderEpochRequest>(row.key),
+            ApiKey::WriteTxnMarkers => hostile::<WriteTxnMarkersRequest>(row.key),
             ApiKey::DescribeConfigs => hostile::<DescribeConfigsRequest>(row.key),
             ApiKey::AlterConfigs => hostile::<AlterConfigsRequest>(row.key),
             ApiKey::DescribeLogDirs => hostile::<DescribeLogDirsRequest>(row.key),
             ApiKey::CreatePartitions => hostile::<CreatePartitionsRequest>(row.key),
             ApiKey::IncrementalAlterConfigs => hostile::<IncrementalAlterConfigsRequest>(row.key),
             ApiKey::DescribeCluster => hostile::<DescribeClusterRequest>(row.key),
+            ApiKey::DescribeProducers => hostile::<DescribeProducersRequest>(row.key),
             key => panic!("{key:?} is served and not tested here"),
         }
     }

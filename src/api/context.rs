@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, DynamicConfigs};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
+use crate::controller::producer_ids::ProducerIds;
 use crate::random::Random;
 use crate::replication::partition::Partition;
 use crate::replication::table::PartitionTable;
@@ -29,6 +30,7 @@ pub struct Services {
     pub configs: Arc<DynamicConfigs>,
     pub partitions: Arc<PartitionTable>,
     pub admin: Arc<Admin>,
+    pub producer_ids: ProducerIds,
     pub fetch_sessions: FetchSessions,
     pub spawner: Arc<dyn Spawner>,
     pub clock: Arc<dyn Clock>,

@@ -17,15 +17,18 @@ mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_log_dirs;
+mod describe_producers;
 mod fetch;
 pub mod fetch_session;
 mod incremental_alter_configs;
+mod init_producer_id;
 mod internal_topics;
 mod leader_hint;
 mod list_offsets;
 mod metadata;
 mod offset_for_leader_epoch;
 mod produce;
+mod write_txn_markers;
 
 pub use context::*;
 
@@ -60,7 +63,9 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
         ApiKey::CreateTopics => encode(ctx, &create_topics::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DeleteTopics => encode(ctx, &delete_topics::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DeleteRecords => encode(ctx, &delete_records::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::InitProducerId => encode(ctx, &init_producer_id::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::OffsetForLeaderEpoch => encode(ctx, &offset_for_leader_epoch::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::WriteTxnMarkers => encode(ctx, &write_txn_markers::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DescribeConfigs => encode(ctx, &describe_configs::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::AlterConfigs => encode(ctx, &alter_configs::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DescribeLogDirs => encode(ctx, &describe_log_dirs::handle(ctx, decode(ctx, body)?).await?),
@@ -69,6 +74,7 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
             encode(ctx, &incremental_alter_configs::handle(ctx, decode(ctx, body)?).await?)
         }
         ApiKey::DescribeCluster => encode(ctx, &describe_cluster::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DescribeProducers => encode(ctx, &describe_producers::handle(ctx, decode(ctx, body)?).await?),
         key => Err(Close(format!("{} is not served", key.name()))),
     }
 }

@@ -36,6 +36,7 @@ use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Sess
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::driver;
+use crate::controller::producer_ids::ProducerIds;
 use crate::controller::receiver::ControlReceiver;
 use crate::controller::{self, ControllerHandle, OnlyMe};
 use crate::metastore::embedded::{EmbeddedStore, OpenError};
@@ -249,6 +250,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         configs,
         partitions,
         admin: Arc::new(admin),
+        producer_ids: ProducerIds::new(broker_id, session.clone(), spawner.clone()),
         fetch_sessions: FetchSessions::new(slots),
         spawner: spawner.clone(),
         clock: clock.clone(),

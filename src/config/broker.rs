@@ -67,6 +67,8 @@ pub struct BrokerConfig {
     pub producer_id_expiration_ms: i64,
     pub producer_id_expiration_check_interval_ms: i32,
     pub transaction_partition_verification_enable: bool,
+    pub transaction_max_timeout_ms: i32,
+    pub request_timeout_ms: i32,
 
     pub replica_lag_time_max_ms: i64,
     pub controlled_shutdown_enable: bool,
@@ -131,6 +133,8 @@ impl Default for BrokerConfig {
             producer_id_expiration_ms: 86_400_000,
             producer_id_expiration_check_interval_ms: 600_000,
             transaction_partition_verification_enable: true,
+            transaction_max_timeout_ms: 900_000,
+            request_timeout_ms: 30_000,
             replica_lag_time_max_ms: 30_000,
             controlled_shutdown_enable: true,
             topic_defaults: TopicConfig::default(),

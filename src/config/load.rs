@@ -159,6 +159,8 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         producer_id_expiration_ms: values.number("producer.id.expiration.ms"),
         producer_id_expiration_check_interval_ms: values.number("producer.id.expiration.check.interval.ms"),
         transaction_partition_verification_enable: values.boolean("transaction.partition.verification.enable"),
+        transaction_max_timeout_ms: values.number("transaction.max.timeout.ms"),
+        request_timeout_ms: values.number("request.timeout.ms"),
         replica_lag_time_max_ms: values.number("replica.lag.time.max.ms"),
         controlled_shutdown_enable: values.boolean("controlled.shutdown.enable"),
         topic_defaults: topic_defaults(values)?,

@@ -23,7 +23,7 @@ use super::disk::DiskFile;
 use super::epoch_cache::EpochCache;
 use super::file_cache::FileHome;
 use super::log_dir::LogDir;
-use super::producer_state::ProducerStates;
+use super::producer_state::{ProducerState, ProducerStates};
 use super::segment::Segment;
 use super::view::LogView;
 use crate::config::TopicConfig;
@@ -90,6 +90,17 @@ pub enum AppendError {
     Lengthy,
     #[error("the log directory {dir} is offline: {source}")]
     Storage { dir: PathBuf, source: Arc<io::Error> },
+}
+
+impl AppendError {
+    /// What a client is told.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            AppendError::Refused { code, .. } => *code,
+            AppendError::Lengthy => ErrorCode::UnknownServerError,
+            AppendError::Storage { .. } => ErrorCode::KafkaStorageError,
+        }
+    }
 }
 
 /// Bytes of one segment file, to be sent as they are.
@@ -350,9 +361,14 @@ impl Log {
         let _ = self.or_offline(written);
     }
 
-    /// Producers active on the partition, for DescribeProducers.
-    pub fn producers(&self) -> Vec<(i64, super::producer_state::ProducerState)> {
-        self.writer.lock().producers.iter().map(|(id, state)| (id, state.clone())).collect()
+    /// What `shown` makes of each producer active on the partition, by its id. Appends wait meanwhile.
+    pub fn producers_as<T>(&self, mut shown: impl FnMut(i64, &ProducerState) -> T) -> Vec<T> {
+        self.writer.lock().producers.iter().map(|(id, state)| shown(id, state)).collect()
+    }
+
+    /// The producers active on the partition, by id.
+    pub fn producers(&self) -> Vec<(i64, ProducerState)> {
+        self.producers_as(|id, state| (id, state.clone()))
     }
 
     /// Forgets producers idle for `expiration_ms` without an open transaction.

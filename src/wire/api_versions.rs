@@ -81,12 +81,12 @@ table! {
     CreateTopics = 19, 0..=7, 5, true;
     DeleteTopics = 20, 0..=6, 4, true;
     DeleteRecords = 21, 0..=2, 2, true;
-    InitProducerId = 22, 0..=5, 2, false;
+    InitProducerId = 22, 0..=5, 2, true;
     OffsetForLeaderEpoch = 23, 0..=4, 4, true;
     AddPartitionsToTxn = 24, 0..=5, 3, false;
     AddOffsetsToTxn = 25, 0..=4, 3, false;
     EndTxn = 26, 0..=4, 3, false;
-    WriteTxnMarkers = 27, 0..=1, 1, false;
+    WriteTxnMarkers = 27, 0..=1, 1, true;
     TxnOffsetCommit = 28, 0..=4, 3, false;
     DescribeAcls = 29, 0..=3, 2, false;
     CreateAcls = 30, 0..=3, 2, false;
@@ -115,7 +115,7 @@ table! {
     UpdateFeatures = 57, 0..=1, 0, false;
     Envelope = 58, 0..=0, 0, false;
     DescribeCluster = 60, 0..=1, 0, true;
-    DescribeProducers = 61, 0..=0, 0, false;
+    DescribeProducers = 61, 0..=0, 0, true;
     DescribeTransactions = 65, 0..=0, 0, false;
     ListTransactions = 66, 0..=1, 0, false;
     AllocateProducerIds = 67, 0..=0, 0, false;

@@ -49,7 +49,7 @@ pub(super) const KEYS: &[Key] = &[
     int("replica.socket.timeout.ms").default("30000").high()
         .not_yet("Milliseconds a follower waits for the answer to a fetch."),
     int("request.timeout.ms").default("30000").high()
-        .not_yet("Milliseconds this broker waits for another broker's answer."),
+        .implemented("Milliseconds the marker that ends a transaction waits for the in-sync replicas."),
     boolean("unclean.leader.election.enable").default("false").high().cluster_wide()
         .implemented("Whether a replica outside the ISR may become leader, losing records, when nothing else is left."),
 ];

@@ -11,7 +11,7 @@ pub(super) const KEYS: &[Key] = &[
     int("transaction.abort.timed.out.transaction.cleanup.interval.ms").default("10000").min(1).low()
         .not_yet("Milliseconds between looks for transactions that ran out of time."),
     int("transaction.max.timeout.ms").default("900000").min(1).high()
-        .not_yet("Longest timeout a producer may ask for its transactions."),
+        .implemented("Longest timeout a producer may ask for its transactions, milliseconds."),
     boolean("transaction.partition.verification.enable").default("true").low().cluster_wide()
         .implemented("Whether the partition leader asks the coordinator if a transaction is open before it appends its \
             records."),
