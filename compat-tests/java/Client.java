@@ -55,7 +55,6 @@ public class Client {
 
     static List<RecordMetadata> produce(String topic, int count, String... pairs) throws Exception {
         Properties properties = properties(pairs);
-        properties.putIfAbsent("enable.idempotence", "false");
         properties.putIfAbsent("linger.ms", "10");
         List<RecordMetadata> all = new ArrayList<>();
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer())) {
@@ -227,7 +226,7 @@ public class Client {
         check("too large a record", () -> {
             String topic = prefix + "-small";
             admin.createTopics(List.of(new NewTopic(topic, 3, (short) 1).configs(Map.of("max.message.bytes", "1000")))).all().get();
-            try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties("enable.idempotence", "false"), new StringSerializer(), new StringSerializer())) {
+            try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties(), new StringSerializer(), new StringSerializer())) {
                 producer.send(new ProducerRecord<>(topic, "x".repeat(5000))).get();
                 throw new AssertionError("accepted");
             } catch (ExecutionException error) {

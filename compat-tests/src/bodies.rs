@@ -88,13 +88,16 @@ pub fn request(key: i16, version: i16) -> Option<Body> {
         ApiKey::CreateTopics => invent::<CreateTopicsRequest>(version),
         ApiKey::DeleteTopics => invent::<DeleteTopicsRequest>(version),
         ApiKey::DeleteRecords => invent::<DeleteRecordsRequest>(version),
+        ApiKey::InitProducerId => invent::<InitProducerIdRequest>(version),
         ApiKey::OffsetForLeaderEpoch => invent::<OffsetForLeaderEpochRequest>(version),
+        ApiKey::WriteTxnMarkers => invent::<WriteTxnMarkersRequest>(version),
         ApiKey::DescribeConfigs => invent::<DescribeConfigsRequest>(version),
         ApiKey::AlterConfigs => invent::<AlterConfigsRequest>(version),
         ApiKey::DescribeLogDirs => invent::<DescribeLogDirsRequest>(version),
         ApiKey::CreatePartitions => invent::<CreatePartitionsRequest>(version),
         ApiKey::IncrementalAlterConfigs => invent::<IncrementalAlterConfigsRequest>(version),
         ApiKey::DescribeCluster => invent::<DescribeClusterRequest>(version),
+        ApiKey::DescribeProducers => invent::<DescribeProducersRequest>(version),
         _ => return None,
     })
 }

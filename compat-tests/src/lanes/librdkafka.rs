@@ -1,5 +1,6 @@
 //! The `rdkafka` crate: a recent librdkafka, producer, assigned consumer, admin.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -12,7 +13,9 @@ use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::{ClientConfig, ClientContext, Message, Offset, TopicPartitionList};
 
-use crate::lane::Run;
+use super::load;
+use crate::broker::{Broker, On};
+use crate::lane::{Run, skip};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -39,24 +42,73 @@ impl ProducerContext for Deliveries {
     }
 }
 
-fn produce(address: &str, topic: &str, count: usize, settings: &[(&str, &str)]) -> Result<()> {
+fn producer(address: &str, settings: &[(&str, &str)]) -> Result<BaseProducer<Deliveries>> {
     let mut config = config(address);
-    config.set("enable.idempotence", "false").set("linger.ms", "20");
+    config.set("linger.ms", "20");
     for (key, value) in settings {
         config.set(*key, *value);
     }
-    let producer: BaseProducer<Deliveries> = config.create_with_context(Deliveries::default())?;
-    for i in 0..count {
+    Ok(config.create_with_context(Deliveries::default())?)
+}
+
+fn send(producer: &BaseProducer<Deliveries>, topic: &str, numbers: Range<usize>) -> Result<()> {
+    for i in numbers {
         let (key, value) = (format!("k{i}"), format!("value {i}"));
         let headers = OwnedHeaders::new().insert(Header { key: "i", value: Some(&i.to_string()) });
         let record = BaseRecord::to(topic).partition(i as i32 % 3).key(&key).payload(&value).headers(headers);
         producer.send(record).map_err(|(error, _)| error)?;
         producer.poll(Duration::ZERO);
     }
+    Ok(())
+}
+
+fn delivered(producer: &BaseProducer<Deliveries>) -> Result<usize> {
+    Ok(producer.context().0.lock().map_err(|_| anyhow!("a callback panicked"))?.0)
+}
+
+/// Waits until all of `count` are delivered.
+fn finish(producer: &BaseProducer<Deliveries>, count: usize) -> Result<()> {
     producer.flush(LIMIT)?;
     let state = producer.context().0.lock().map_err(|_| anyhow!("a callback panicked"))?;
     ensure!(state.0 == count && state.1.is_none(), "{} of {count} delivered, {:?}", state.0, state.1);
     Ok(())
+}
+
+fn produce(address: &str, topic: &str, count: usize, settings: &[(&str, &str)]) -> Result<()> {
+    let producer = producer(address, settings)?;
+    send(&producer, topic, 0..count)?;
+    finish(&producer, count)
+}
+
+/// The broker is killed under an idempotent producer, three times with batches in flight: each record is there once.
+fn idempotent_through_kills(on: &On, count: usize) -> Result<()> {
+    if let On::At(_) = on {
+        return skip("a foreign broker cannot be killed");
+    }
+    let mut broker = Broker::start(on, &[])?;
+    let (address, topic) = (broker.address(), "once");
+    load::create_topic(&address, topic, 3)?;
+    let small = [("enable.idempotence", "true"), ("linger.ms", "0"), ("batch.num.messages", "10")];
+    let producer = producer(&address, &small)?;
+    let part = count / 3;
+    for kill in 0..3 {
+        send(&producer, topic, kill * part..(kill + 1) * part)?;
+        let until = Instant::now() + LIMIT;
+        while delivered(&producer)? <= kill * part {
+            ensure!(Instant::now() < until, "{} of {count} delivered before kill {kill}", delivered(&producer)?);
+            producer.poll(Duration::from_millis(1));
+        }
+        broker.kill()?;
+        broker.start_again()?;
+    }
+    finish(&producer, 3 * part)?;
+    let consumer: BaseConsumer = config(&address).set("group.id", "unused").create()?;
+    let mut stored = 0;
+    for partition in 0..3 {
+        stored += consumer.fetch_watermarks(topic, partition, LIMIT)?.1;
+    }
+    ensure!(stored == 3 * part as i64, "{stored} records are stored, {} were sent", 3 * part);
+    consume(&address, topic, 3 * part)
 }
 
 /// The newest `count` records of three partitions.
@@ -73,6 +125,7 @@ fn consume(address: &str, topic: &str, count: usize) -> Result<()> {
     }
     consumer.assign(&assignment)?;
     let mut seen = vec![false; count];
+    let mut last = [None; 3];
     let until = Instant::now() + LIMIT;
     while seen.contains(&false) {
         ensure!(Instant::now() < until, "{} of {count} seen", seen.iter().filter(|seen| **seen).count());
@@ -84,6 +137,8 @@ fn consume(address: &str, topic: &str, count: usize) -> Result<()> {
         let header = message.headers().context("no headers")?.get(0);
         ensure!(header.key == "i" && header.value == Some(i.to_string().as_bytes()), "record {i} has another's header");
         ensure!(message.partition() == i as i32 % 3, "record {i} in partition {}", message.partition());
+        let before = last[i % 3].replace(i);
+        ensure!(before < Some(i), "record {i} comes after {before:?}");
         ensure!(!std::mem::replace(&mut seen[i], true), "record {i} came twice");
     }
     Ok(())
@@ -122,6 +177,12 @@ pub fn lane(run: &mut Run) -> Result<()> {
             consume(&address, &topic, count)
         });
     }
+    run.unit("idempotent", || {
+        produce(&address, &topic, count, &[("enable.idempotence", "true")])?;
+        consume(&address, &topic, count)
+    });
+    let on = run.on.clone();
+    run.unit("idempotent through kill -9", || idempotent_through_kills(&on, 3 * count));
     run.unit("offsets by time", || {
         let consumer: BaseConsumer = config(&address).set("group.id", "unused").create()?;
         let mut times = TopicPartitionList::new();

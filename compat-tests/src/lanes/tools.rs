@@ -151,7 +151,6 @@ pub fn lane(run: &mut Run) -> Result<()> {
                     &bootstrap,
                     &acks,
                     &codec,
-                    "enable.idempotence=false",
                 ],
             )?;
             let all = output.ok()?.all();

@@ -32,6 +32,8 @@ fn node(name: &str, tree: &Tree, own: &Own, sorted: bool) -> Result<Tree> {
         ("cluster_id", Tree::Text(id)) if !id.is_empty() => placeholder("cluster id"),
         ("session_id", Tree::Word(id)) if id != "0" => placeholder("session"),
         ("log_append_time_ms", Tree::Word(time)) if time != "-1" => placeholder("time"),
+        // Of a producer: its last record's, which scripts stamp long ago, or its last marker's.
+        ("last_timestamp", Tree::Word(time)) if time.len() > 12 => placeholder("time"),
         ("total_bytes" | "usable_bytes", Tree::Word(bytes)) if bytes != "-1" => placeholder("bytes"),
         // The project has its own words; that there are words is compared.
         ("error_message" | "batch_index_error_message" | "documentation", Tree::Text(text)) if !text.is_empty() => {
@@ -71,8 +73,10 @@ fn record_tree(bytes: &[u8]) -> Result<Tree> {
     let bytes_or_null = |bytes: &Option<Vec<u8>>| bytes.clone().map_or(Tree::Null, Tree::Bytes);
     let mut batches = Vec::new();
     for batch in records::read(bytes).context("stored records")? {
-        // Bit 3: the broker's own clock.
-        let time = |value: i64| if batch.attributes & 8 != 0 { Tree::Text("<time>".into()) } else { word(value) };
+        // Bits 3 (LogAppendTime) and 5 (a control batch): the broker's own clock.
+        let time = |value: i64| {
+            if batch.attributes & (1 << 3 | 1 << 5) != 0 { Tree::Text("<time>".into()) } else { word(value) }
+        };
         let record = |record: &records::Record| {
             let headers = record
                 .headers

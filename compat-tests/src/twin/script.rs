@@ -300,6 +300,31 @@ impl Script {
         self.await_topic(topic, partitions as usize)
     }
 
+    /// Asks each until its answer is as `wanted`. Not compared.
+    pub fn until(
+        &mut self,
+        what: &str,
+        api: ApiKey,
+        version: i16,
+        request: &RequestKind,
+        wanted: impl Fn(&ResponseKind) -> bool,
+    ) -> Result<()> {
+        for side in &mut self.sides {
+            let until = Instant::now() + LIMIT;
+            loop {
+                let response = side.connection()?.ask(api, version, request)?;
+                if wanted(&response) {
+                    break;
+                }
+                if Instant::now() > until {
+                    bail!("{} does not come to {what}: {response:?}", side.who);
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until both brokers have the topic with a leader for each of its partitions.
     pub fn await_topic(&mut self, topic: &str, partitions: usize) -> Result<()> {
         self.await_metadata(topic, |found| found.is_some_and(|leaders| leaders == partitions))

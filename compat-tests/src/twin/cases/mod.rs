@@ -7,6 +7,7 @@ mod framing;
 mod metadata;
 mod offsets;
 mod produce;
+mod producers;
 mod records;
 mod sessions;
 mod topics;
@@ -29,6 +30,10 @@ pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
     ("old-formats", produce::old_formats),
     ("bad-batches", produce::bad_batches),
     ("producer-ids", produce::producer_ids),
+    ("init-producer-id", producers::ids),
+    ("producers", producers::described),
+    ("markers", producers::markers),
+    ("transactions", producers::open_transactions),
     ("topic-settings", produce::topic_settings),
     ("fetch", fetch::run),
     ("fetch-limits", fetch::limits),
@@ -51,11 +56,14 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::CreateTopics,
     ApiKey::DeleteTopics,
     ApiKey::DeleteRecords,
+    ApiKey::InitProducerId,
     ApiKey::OffsetForLeaderEpoch,
+    ApiKey::WriteTxnMarkers,
     ApiKey::DescribeConfigs,
     ApiKey::AlterConfigs,
     ApiKey::DescribeLogDirs,
     ApiKey::CreatePartitions,
     ApiKey::IncrementalAlterConfigs,
     ApiKey::DescribeCluster,
+    ApiKey::DescribeProducers,
 ];
