@@ -10,6 +10,7 @@ pub mod clock;
 pub mod cluster;
 pub mod config;
 pub mod controller;
+pub mod coordinator;
 pub mod metastore;
 pub mod net;
 pub mod random;

@@ -16,7 +16,7 @@ const ORDER: &[&[&str]] = &[
     &["metastore"],
     &["cluster"],
     &["replication"],
-    &["controller"],
+    &["controller", "coordinator"],
     &["api"],
     &["net"],
     &["broker"],

@@ -2,12 +2,15 @@
 //! reads: metadata as one immutable snapshot, swapped whole, and dynamic configuration.
 
 mod configs;
+pub mod internal_topics;
 mod snapshot;
 
 mod session;
 
 mod config_listener;
 mod registration;
+
+pub mod consumer_offsets;
 
 pub use config_listener::*;
 pub use configs::*;

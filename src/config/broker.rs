@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::TopicConfig;
+use super::group::GroupConfig;
 use super::listeners::{Listener, SecurityProtocol};
 
 /// Everything `server.properties` and `--override` say, checked.
@@ -34,6 +35,8 @@ pub struct BrokerConfig {
     pub offsets_topic_replication_factor: i16,
     pub transaction_state_log_replication_factor: i16,
     pub transaction_state_log_min_isr: i32,
+
+    pub group: GroupConfig,
 
     pub socket_request_max_bytes: i32,
     pub socket_send_buffer_bytes: i32,
@@ -106,6 +109,7 @@ impl Default for BrokerConfig {
             offsets_topic_replication_factor: 1,
             transaction_state_log_replication_factor: 1,
             transaction_state_log_min_isr: 1,
+            group: GroupConfig::default(),
             socket_request_max_bytes: 104_857_600,
             socket_send_buffer_bytes: 102_400,
             socket_receive_buffer_bytes: 102_400,

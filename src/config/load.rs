@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::def::{Key, State};
 use super::error::{ConfigError, Warning};
+use super::group::GroupConfig;
 use super::listeners::{self, Listener, SecurityProtocol};
 use super::values::{Values, default_text};
 use super::{BrokerConfig, TopicConfig, keys, properties};
@@ -132,6 +133,7 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         offsets_topic_replication_factor: values.number("offsets.topic.replication.factor"),
         transaction_state_log_replication_factor: values.number("transaction.state.log.replication.factor"),
         transaction_state_log_min_isr: values.number("transaction.state.log.min.isr"),
+        group: GroupConfig::build(values),
         socket_request_max_bytes: values.number("socket.request.max.bytes"),
         socket_send_buffer_bytes: values.number("socket.send.buffer.bytes"),
         socket_receive_buffer_bytes: values.number("socket.receive.buffer.bytes"),

@@ -10,6 +10,7 @@ pub mod broker;
 pub mod def;
 pub mod dynamic;
 pub mod error;
+pub mod group;
 pub mod keys;
 pub mod listeners;
 mod load;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -76,6 +76,15 @@ impl fmt::Debug for Surroundings {
 /// Resolved once for the partitions of a topic that come in one message.
 type Configs = HashMap<Arc<str>, Arc<TopicConfig>>;
 
+/// Told when this broker begins or ends to lead a partition. One call at a time, in the order of the controller's
+/// messages; it must not block.
+pub trait Leadership: Send + Sync {
+    /// Leads since `epoch`; again for each higher one.
+    fn leads(&self, partition: &Arc<Partition>, epoch: LeaderEpoch);
+    /// Somebody else leads in `epoch`, or (-1 and below) the replica goes away.
+    fn resigned(&self, tp: &TopicPartition, epoch: LeaderEpoch);
+}
+
 const SHARDS: usize = 16;
 
 type Shard = RwLock<HashMap<Arc<str>, BTreeMap<i32, Arc<Partition>>>>;
@@ -85,6 +94,7 @@ pub struct PartitionTable {
     around: Arc<Surroundings>,
     logs: Arc<LogManager>,
     topic_configs: TopicConfigs,
+    leadership: OnceLock<Arc<dyn Leadership>>,
     hasher: RandomState,
     shards: [Shard; SHARDS],
     /// One controller message at a time.
@@ -103,10 +113,16 @@ impl PartitionTable {
             around: Arc::new(around),
             logs,
             topic_configs,
+            leadership: OnceLock::new(),
             hasher: RandomState::new(),
             shards: Default::default(),
             changing: Mutex::new(()),
         }
+    }
+
+    /// Who is told of changes of leadership from now on. The first one stays.
+    pub fn tell(&self, leadership: Arc<dyn Leadership>) {
+        let _ = self.leadership.set(leadership);
     }
 
     pub fn get(&self, topic: &str, partition: i32) -> Option<Arc<Partition>> {
@@ -186,13 +202,20 @@ impl PartitionTable {
             Some(partition) => partition,
             None => self.host(change, configs)?,
         };
+        let told = self.leadership.get();
         if change.leader == me {
-            partition.make_leader(change)
+            partition.make_leader(change)?;
+            if let Some(told) = told {
+                told.leads(&partition, change.leader_epoch);
+            }
         } else {
             partition.log()?;
             partition.make_follower(change);
-            Ok(())
+            if let Some(told) = told {
+                told.resigned(&change.tp, change.leader_epoch);
+            }
         }
+        Ok(())
     }
 
     /// Finds or makes the log of a partition not seen since start.
@@ -251,6 +274,9 @@ impl PartitionTable {
             }
             self.remove(tp);
             partition.stop();
+            if let Some(told) = self.leadership.get() {
+                told.resigned(tp, LeaderEpoch::NONE);
+            }
         }
         if !delete || self.logs.get(tp).is_none() {
             return ErrorCode::None;

@@ -7,7 +7,7 @@ mod message;
 mod wrapper;
 mod writer;
 
-pub use message::{Message, MessageError};
+pub use message::{Message, MessageError, crc_matches};
 pub use wrapper::{InnerMessages, WrapperError};
 pub use writer::{MessageSetBuilder, SetOptions};
 

@@ -1,0 +1,115 @@
+//! From the records of a partition to its groups: what a broker does when it becomes the coordinator of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::Groups;
+use super::desk::{Now, Settings};
+use super::offsets::{Committed, Offsets};
+use super::state::{Group, State};
+use crate::coordinator::records::{BadRecord, GroupValue, Key, OffsetValue};
+use crate::types::{Offset, TopicPartition};
+
+/// Groups in the making. Records come in the order of the log.
+#[derive(Debug, Default)]
+pub struct Loading {
+    groups: HashMap<Arc<str>, GroupValue>,
+    offsets: HashMap<Arc<str>, Offsets>,
+    /// One copy of each topic's name.
+    topics: BTreeMap<Arc<str>, ()>,
+}
+
+impl Loading {
+    /// Takes over one record. `producer_id` is that of a transactional batch. A record that cannot be read changes
+    /// nothing.
+    pub fn replay(
+        &mut self,
+        record: Offset,
+        producer_id: Option<i64>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), BadRecord> {
+        match Key::decode(key)? {
+            Key::Offset { group, topic, partition } => {
+                let value = value.map(OffsetValue::decode).transpose()?;
+                self.replay_offset(record, producer_id, group, TopicPartition { topic, partition }, value);
+            }
+            Key::Group { group } => match value.map(GroupValue::decode).transpose()? {
+                Some(value) => {
+                    self.groups.insert(group, value);
+                }
+                None => {
+                    self.groups.remove(&group);
+                }
+            },
+            Key::Unknown(version) => {
+                tracing::warn!(offset = record.0, version, "a record of a kind that is not known is skipped");
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_offset(
+        &mut self,
+        record: Offset,
+        producer_id: Option<i64>,
+        group: Arc<str>,
+        at: TopicPartition,
+        value: Option<OffsetValue>,
+    ) {
+        let at = TopicPartition { topic: self.interned(at.topic), ..at };
+        let offsets = self.offsets.entry(group).or_default();
+        match (value, producer_id) {
+            (Some(value), None) => offsets.replay(&at.topic, at.partition, Committed { record, value }),
+            (Some(value), Some(id)) => offsets.replay_in_transaction(id, at, Committed { record, value }),
+            (None, None) => {
+                offsets.forget(&at.topic, at.partition);
+            }
+            (None, Some(id)) => offsets.forget_in_transaction(id, &at),
+        }
+    }
+
+    fn interned(&mut self, topic: Arc<str>) -> Arc<str> {
+        match self.topics.get_key_value(&topic) {
+            Some((held, ())) => held.clone(),
+            None => {
+                self.topics.insert(topic.clone(), ());
+                topic
+            }
+        }
+    }
+
+    /// A control record: the producer's transaction ended here.
+    pub fn end_transaction(&mut self, producer_id: i64, commit: bool) {
+        for offsets in self.offsets.values_mut() {
+            offsets.end_transaction(producer_id, commit);
+        }
+    }
+
+    /// The groups as they are after the last record. Every member's session begins now; a group that is larger than is
+    /// allowed rebalances.
+    pub fn finish(mut self, now: Now, settings: Settings) -> Groups {
+        let mut groups = Groups::new(settings);
+        groups.desk.now = now;
+        for (id, value) in self.groups {
+            let group = Group::restore(groups.desk.begin_life(id.clone()), value);
+            groups.groups.insert(id, group);
+        }
+        self.offsets.retain(|_, offsets| !offsets.is_empty());
+        for (id, offsets) in self.offsets {
+            let life = groups.desk.begin_life(id.clone());
+            groups.groups.entry(id).or_insert_with(|| Group::new(life)).offsets = offsets;
+        }
+        let max_size = groups.desk.settings.max_size;
+        for group in groups.groups.values_mut() {
+            let members: Vec<Arc<str>> = group.members.keys().cloned().collect();
+            for member_id in members {
+                group.touch(&mut groups.desk, &member_id);
+            }
+            if group.state() == State::Stable && group.members.len() > max_size {
+                group.rebalance(&mut groups.desk);
+            }
+        }
+        groups
+    }
+}
