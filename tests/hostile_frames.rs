@@ -98,6 +98,17 @@ fn counts_are_not_believed() {
             ApiKey::IncrementalAlterConfigs => hostile::<IncrementalAlterConfigsRequest>(row.key),
             ApiKey::DescribeCluster => hostile::<DescribeClusterRequest>(row.key),
             ApiKey::DescribeProducers => hostile::<DescribeProducersRequest>(row.key),
+            ApiKey::OffsetCommit => hostile::<OffsetCommitRequest>(row.key),
+            ApiKey::OffsetFetch => hostile::<OffsetFetchRequest>(row.key),
+            ApiKey::FindCoordinator => hostile::<FindCoordinatorRequest>(row.key),
+            ApiKey::JoinGroup => hostile::<JoinGroupRequest>(row.key),
+            ApiKey::Heartbeat => hostile::<HeartbeatRequest>(row.key),
+            ApiKey::LeaveGroup => hostile::<LeaveGroupRequest>(row.key),
+            ApiKey::SyncGroup => hostile::<SyncGroupRequest>(row.key),
+            ApiKey::DescribeGroups => hostile::<DescribeGroupsRequest>(row.key),
+            ApiKey::ListGroups => hostile::<ListGroupsRequest>(row.key),
+            ApiKey::DeleteGroups => hostile::<DeleteGroupsRequest>(row.key),
+            ApiKey::OffsetDelete => hostile::<OffsetDeleteRequest>(row.key),
             key => panic!("{key:?} is served and not tested here"),
         }
     }

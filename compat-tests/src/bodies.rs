@@ -98,6 +98,17 @@ pub fn request(key: i16, version: i16) -> Option<Body> {
         ApiKey::IncrementalAlterConfigs => invent::<IncrementalAlterConfigsRequest>(version),
         ApiKey::DescribeCluster => invent::<DescribeClusterRequest>(version),
         ApiKey::DescribeProducers => invent::<DescribeProducersRequest>(version),
+        ApiKey::OffsetCommit => invent::<OffsetCommitRequest>(version),
+        ApiKey::OffsetFetch => invent::<OffsetFetchRequest>(version),
+        ApiKey::FindCoordinator => invent::<FindCoordinatorRequest>(version),
+        ApiKey::JoinGroup => invent::<JoinGroupRequest>(version),
+        ApiKey::Heartbeat => invent::<HeartbeatRequest>(version),
+        ApiKey::LeaveGroup => invent::<LeaveGroupRequest>(version),
+        ApiKey::SyncGroup => invent::<SyncGroupRequest>(version),
+        ApiKey::DescribeGroups => invent::<DescribeGroupsRequest>(version),
+        ApiKey::ListGroups => invent::<ListGroupsRequest>(version),
+        ApiKey::DeleteGroups => invent::<DeleteGroupsRequest>(version),
+        ApiKey::OffsetDelete => invent::<OffsetDeleteRequest>(version),
         _ => return None,
     })
 }

@@ -14,7 +14,6 @@ use super::context::{ClientSoftware, Reply, RequestContext};
 use super::serve::{Close, decode, encode_as};
 use crate::wire::api_versions::{ApiKey, Row, advertised};
 use crate::wire::error_code::ErrorCode;
-use crate::wire::reader::LONGEST_STRING;
 
 /// Answers any version.
 pub fn handle(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close> {
@@ -29,10 +28,6 @@ pub fn handle(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close> 
     let answer = ApiVersionsResponse::default();
     if version >= 3 {
         let (name, version) = (&request.client_software_name, &request.client_software_version);
-        // These two are kept for as long as the connection lives.
-        if let Some(long) = [name, version].into_iter().find(|text| text.len() as i64 > LONGEST_STRING) {
-            return Err(Close(format!("ApiVersions names a client software in {} bytes", long.len())));
-        }
         if !looks_like_a_name(name) || !looks_like_a_name(version) {
             let refused = answer.with_error_code(ErrorCode::InvalidRequest.code());
             return encode_as(ctx, &refused, ctx.version());

@@ -13,6 +13,7 @@ use crate::cluster::{Cluster, DynamicConfigs};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::producer_ids::ProducerIds;
+use crate::coordinator::group_coordinator::GroupCoordinator;
 use crate::random::Random;
 use crate::replication::partition::Partition;
 use crate::replication::table::PartitionTable;
@@ -31,6 +32,7 @@ pub struct Services {
     pub partitions: Arc<PartitionTable>,
     pub admin: Arc<Admin>,
     pub producer_ids: ProducerIds,
+    pub groups: Arc<GroupCoordinator>,
     pub fetch_sessions: FetchSessions,
     pub spawner: Arc<dyn Spawner>,
     pub clock: Arc<dyn Clock>,

@@ -10,8 +10,8 @@ use kafka_protocol::messages::delete_records_response::{DeleteRecordsPartitionRe
 use kafka_protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 
 use super::context::RequestContext;
-use super::internal_topics::is_internal;
 use super::serve::Close;
+use crate::cluster::internal_topics::is_internal;
 use crate::types::Offset;
 use crate::wire::error_code::ErrorCode;
 

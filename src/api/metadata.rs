@@ -15,8 +15,8 @@ use std::collections::HashSet;
 use bytes::BytesMut;
 
 use super::context::{Part, Reply, RequestContext, Response};
-use super::internal_topics::is_internal;
 use super::serve::Close;
+use crate::cluster::internal_topics::is_internal;
 use crate::cluster::{Broker, PartitionMeta, Snapshot, TopicMeta};
 use crate::types::{BrokerId, TopicId};
 use crate::wire::error_code::ErrorCode;

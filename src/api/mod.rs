@@ -12,22 +12,34 @@ mod api_versions;
 mod config_resource;
 mod create_partitions;
 mod create_topics;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod fetch;
 pub mod fetch_session;
+mod find_coordinator;
+mod group_member;
+mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
-mod internal_topics;
+mod join_group;
 mod leader_hint;
+mod leave_group;
+mod list_groups;
 mod list_offsets;
 mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
 mod offset_for_leader_epoch;
+mod partition_errors;
 mod produce;
+mod sync_group;
 mod write_txn_markers;
 
 pub use context::*;
@@ -73,6 +85,17 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
         ApiKey::IncrementalAlterConfigs => {
             encode(ctx, &incremental_alter_configs::handle(ctx, decode(ctx, body)?).await?)
         }
+        ApiKey::FindCoordinator => encode(ctx, &find_coordinator::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::JoinGroup => encode(ctx, &join_group::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::SyncGroup => encode(ctx, &sync_group::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::Heartbeat => encode(ctx, &heartbeat::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::LeaveGroup => encode(ctx, &leave_group::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::OffsetCommit => encode(ctx, &offset_commit::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::OffsetFetch => encode(ctx, &offset_fetch::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::OffsetDelete => encode(ctx, &offset_delete::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DescribeGroups => encode(ctx, &describe_groups::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::ListGroups => encode(ctx, &list_groups::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DeleteGroups => encode(ctx, &delete_groups::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DescribeCluster => encode(ctx, &describe_cluster::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DescribeProducers => encode(ctx, &describe_producers::handle(ctx, decode(ctx, body)?).await?),
         key => Err(Close(format!("{} is not served", key.name()))),

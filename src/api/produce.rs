@@ -34,10 +34,10 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::context::{Part, Reply, RequestContext, Response};
-use super::internal_topics::is_internal;
 use super::leader_hint::LeaderHints;
 use super::serve::Close;
 use crate::cluster::Snapshot;
+use crate::cluster::internal_topics::is_internal;
 use crate::replication::partition::{LeaderAppend, Partition};
 use crate::spawn::for_request;
 use crate::storage::log::{AppendError, AppendParams, Origin};

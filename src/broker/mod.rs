@@ -39,6 +39,7 @@ use crate::controller::driver;
 use crate::controller::producer_ids::ProducerIds;
 use crate::controller::receiver::ControlReceiver;
 use crate::controller::{self, ControllerHandle, OnlyMe};
+use crate::coordinator::group_coordinator::{self, GroupCoordinator};
 use crate::metastore::embedded::{EmbeddedStore, OpenError};
 use crate::metastore::schema::paths;
 use crate::metastore::{self, Sessions};
@@ -202,6 +203,16 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     };
     let partitions = Arc::new(PartitionTable::new(around, logs.clone(), topic_configs(&config, &configs, broker_id)));
 
+    let groups = GroupCoordinator::new(group_coordinator::Surroundings {
+        config: config.clone(),
+        cluster: cluster.clone(),
+        clock: clock.clone(),
+        spawner: spawner.clone(),
+        shutdown: shutdown.clone(),
+    });
+    partitions.tell(groups.clone());
+    groups.start();
+
     drop(metastore);
 
     let receiver = Arc::new(ControlReceiver::new(
@@ -210,6 +221,10 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         configs.clone(),
         session.clone(),
         spawner.clone(),
+        {
+            let groups = groups.clone();
+            Arc::new(move |topics| groups.topics_deleted(topics))
+        },
     ));
     let registrar = Registrar {
         broker: broker_id,
@@ -251,6 +266,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         partitions,
         admin: Arc::new(admin),
         producer_ids: ProducerIds::new(broker_id, session.clone(), spawner.clone()),
+        groups,
         fetch_sessions: FetchSessions::new(slots),
         spawner: spawner.clone(),
         clock: clock.clone(),

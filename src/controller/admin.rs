@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::placement::{Candidate, PlacementError, Start, place};
 use super::start::ControllerHandle;
 use super::topic_names;
+use crate::cluster::internal_topics::GROUP_METADATA;
 use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, ensure_path, until_known};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::schema::{
@@ -161,13 +162,29 @@ impl Admin {
     /// Auto-creation by Metadata or FindCoordinator, from any broker, with the broker's defaults. A topic that exists
     /// by now is a success.
     pub async fn auto_create_topic(&self, name: &str) -> Result<(), AdminError> {
-        let topic =
-            NewTopic { name: name.to_owned(), num_partitions: -1, replication_factor: -1, ..NewTopic::default() };
+        let topic = self.automatic(name);
         match self.create_topic(topic, false).await {
             Ok(_) => Ok(()),
             Err(error) if error.code == ErrorCode::TopicAlreadyExists => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// What `name` is created as on first use: an internal topic has settings of its own.
+    fn automatic(&self, name: &str) -> NewTopic {
+        let (num_partitions, replication_factor, configs) = match name {
+            GROUP_METADATA => {
+                let group = &self.config.group;
+                let configs = vec![
+                    ("cleanup.policy".to_owned(), Some("compact".to_owned())),
+                    ("segment.bytes".to_owned(), Some(group.offsets_topic_segment_bytes.to_string())),
+                    ("compression.type".to_owned(), Some("producer".to_owned())),
+                ];
+                (group.offsets_topic_num_partitions, self.config.offsets_topic_replication_factor, configs)
+            }
+            _ => (-1, -1, Vec::new()),
+        };
+        NewTopic { name: name.to_owned(), num_partitions, replication_factor, configs, ..NewTopic::default() }
     }
 
     /// Marks the topic for deletion. A topic that is marked already is a success.

@@ -18,6 +18,9 @@ use crate::spawn::Spawner;
 use crate::types::TopicPartition;
 use crate::wire::error_code::ErrorCode;
 
+/// Called with topics that are being deleted, before their deletion is answered; may block.
+pub type TopicsDeleted = Arc<dyn Fn(&[Arc<str>]) + Send + Sync>;
+
 /// Applies control requests to this broker.
 pub struct ControlReceiver {
     table: Arc<PartitionTable>,
@@ -25,6 +28,7 @@ pub struct ControlReceiver {
     configs: Arc<DynamicConfigs>,
     session: Arc<Session>,
     spawner: Arc<dyn Spawner>,
+    deleted: TopicsDeleted,
     broker_epoch: AtomicI64,
     /// Highest seen.
     controller_epoch: Mutex<i32>,
@@ -37,6 +41,7 @@ impl ControlReceiver {
         configs: Arc<DynamicConfigs>,
         session: Arc<Session>,
         spawner: Arc<dyn Spawner>,
+        deleted: TopicsDeleted,
     ) -> ControlReceiver {
         ControlReceiver {
             table,
@@ -44,6 +49,7 @@ impl ControlReceiver {
             configs,
             session,
             spawner,
+            deleted,
             broker_epoch: AtomicI64::new(-1),
             controller_epoch: Mutex::new(0),
         }
@@ -78,7 +84,7 @@ impl ControlReceiver {
                     snapshot.controller = Some(request.controller);
                     merge(snapshot, &update);
                 });
-                self.forget_configs_of_deleted(&update);
+                self.forget_deleted(&update).await;
                 ControlAnswer { error: ErrorCode::None, partitions: Vec::new() }
             }
             ControlBody::StopReplica(partitions) => self.stop_replica(partitions).await,
@@ -125,20 +131,25 @@ impl ControlReceiver {
         receiver.await.ok()
     }
 
-    fn forget_configs_of_deleted(&self, update: &MetadataUpdate) {
-        let gone: Vec<&Arc<str>> = update
+    /// Requests see the new metadata by now: nothing is added any more to what is taken away here.
+    async fn forget_deleted(&self, update: &MetadataUpdate) {
+        let gone: BTreeSet<&Arc<str>> = update
             .partitions
             .iter()
             .filter(|partition| partition.meta.leader == DURING_DELETE)
             .map(|partition| &partition.tp.topic)
             .collect();
-        if !gone.is_empty() {
-            self.configs.update(|configs| {
-                for topic in gone {
-                    configs.topics.remove(topic);
-                }
-            });
+        if gone.is_empty() {
+            return;
         }
+        let gone: Vec<Arc<str>> = gone.into_iter().cloned().collect();
+        self.configs.update(|configs| {
+            for topic in &gone {
+                configs.topics.remove(topic);
+            }
+        });
+        let deleted = self.deleted.clone();
+        self.on_disk(move || deleted(&gone)).await;
     }
 }
 

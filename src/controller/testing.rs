@@ -133,6 +133,7 @@ impl Node {
             configs.clone(),
             session.clone(),
             spawner.clone(),
+            Arc::new(|_| ()),
         ));
         let sent = Arc::new(Mutex::new(Vec::new()));
         let registrar = Registrar {

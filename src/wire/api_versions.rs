@@ -67,15 +67,15 @@ table! {
     StopReplica = 5, 0..=4, 2, false;
     UpdateMetadata = 6, 0..=8, 6, false;
     ControlledShutdown = 7, 0..=3, 3, false;
-    OffsetCommit = 8, 0..=9, 8, false;
-    OffsetFetch = 9, 0..=9, 6, false;
-    FindCoordinator = 10, 0..=6, 3, false;
-    JoinGroup = 11, 0..=9, 6, false;
-    Heartbeat = 12, 0..=4, 4, false;
-    LeaveGroup = 13, 0..=5, 4, false;
-    SyncGroup = 14, 0..=5, 4, false;
-    DescribeGroups = 15, 0..=5, 5, false;
-    ListGroups = 16, 0..=5, 3, false;
+    OffsetCommit = 8, 0..=9, 8, true;
+    OffsetFetch = 9, 0..=9, 6, true;
+    FindCoordinator = 10, 0..=6, 3, true;
+    JoinGroup = 11, 0..=9, 6, true;
+    Heartbeat = 12, 0..=4, 4, true;
+    LeaveGroup = 13, 0..=5, 4, true;
+    SyncGroup = 14, 0..=5, 4, true;
+    DescribeGroups = 15, 0..=5, 5, true;
+    ListGroups = 16, 0..=5, 3, true;
     SaslHandshake = 17, 0..=1, NEVER, false;
     ApiVersions = 18, 0..=4, 3, true;
     CreateTopics = 19, 0..=7, 5, true;
@@ -101,12 +101,12 @@ table! {
     RenewDelegationToken = 39, 0..=2, 2, false;
     ExpireDelegationToken = 40, 0..=2, 2, false;
     DescribeDelegationToken = 41, 0..=3, 2, false;
-    DeleteGroups = 42, 0..=2, 2, false;
+    DeleteGroups = 42, 0..=2, 2, true;
     ElectLeaders = 43, 0..=2, 2, false;
     IncrementalAlterConfigs = 44, 0..=1, 1, true;
     AlterPartitionReassignments = 45, 0..=0, 0, false;
     ListPartitionReassignments = 46, 0..=0, 0, false;
-    OffsetDelete = 47, 0..=0, NEVER, false;
+    OffsetDelete = 47, 0..=0, NEVER, true;
     DescribeClientQuotas = 48, 0..=1, 1, false;
     AlterClientQuotas = 49, 0..=1, 1, false;
     DescribeUserScramCredentials = 50, 0..=0, 0, false;
@@ -188,8 +188,8 @@ mod tests {
     fn what_is_not_served_is_not_advertised() {
         let keys: Vec<ApiKey> = advertised().map(|row| row.key).collect();
         assert!(keys.contains(&ApiKey::Produce));
-        assert!(!keys.contains(&ApiKey::FindCoordinator));
-        assert!(!ApiKey::FindCoordinator.serves(0));
+        assert!(!keys.contains(&ApiKey::EndTxn));
+        assert!(!ApiKey::EndTxn.serves(0));
         assert!(ApiKey::Metadata.serves(12) && !ApiKey::Metadata.serves(13) && !ApiKey::Metadata.serves(-1));
     }
 }

@@ -18,9 +18,6 @@ pub enum ReadError {
     Varint(&'static str),
 }
 
-/// Bytes of the longest string there is, in flexible versions too (Kafka's generated readers).
-pub const LONGEST_STRING: i64 = i16::MAX as i64;
-
 /// A place in a request. `flexible` versions (KIP-482) write lengths as variable-length numbers, one higher.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
@@ -93,9 +90,6 @@ impl<'a> Reader<'a> {
             (false, true) => i64::from(self.i32(field)?),
             (false, false) => i64::from(self.i16(field)?),
         };
-        if !wide && length > LONGEST_STRING {
-            return Err(ReadError::Length { field, length });
-        }
         match usize::try_from(length) {
             Ok(bytes) if bytes <= self.remaining() => Ok(Some(bytes)),
             Ok(_) => Err(ReadError::Ends(field)),
@@ -170,27 +164,5 @@ impl<'a> Reader<'a> {
     /// Tagged fields of which none is known.
     pub fn skip_tags(&mut self) -> Result<(), ReadError> {
         self.tags(|_, _| Ok(()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_string_is_never_longer_than_its_shortest_length_field_could_say() {
-        for (length, fits) in [(LONGEST_STRING as usize, true), (LONGEST_STRING as usize + 1, false)] {
-            let prefix = [
-                (length as u32 + 1) as u8 | 0x80,
-                ((length as u32 + 1) >> 7) as u8 | 0x80,
-                ((length as u32 + 1) >> 14) as u8,
-            ];
-            let bytes = [&prefix[..], &vec![b'x'; length]].concat();
-            let read = Reader::new(&bytes, 0, true).string("name").map(str::len);
-            let refused = ReadError::Length { field: "name", length: length as i64 };
-            assert_eq!(read, if fits { Ok(length) } else { Err(refused) });
-            // Bytes may be longer.
-            assert!(Reader::new(&bytes, 0, true).nullable_bytes_range("records").is_ok());
-        }
     }
 }

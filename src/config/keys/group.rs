@@ -31,32 +31,32 @@ pub(super) const KEYS: &[Key] = &[
     int("group.coordinator.threads").default("1").min(1)
         .not_yet("Threads of the group coordinator."),
     int("group.initial.rebalance.delay.ms").default("3000")
-        .not_yet("Milliseconds an empty group waits for more members before its first rebalance."),
+        .implemented("Milliseconds an empty group waits for more members before its first rebalance."),
     int("group.max.session.timeout.ms").default("1800000")
-        .not_yet("Largest session timeout a member of a classic group may ask for."),
+        .implemented("Largest session timeout a member of a classic group may ask for."),
     int("group.max.size").default("2147483647").min(1)
-        .not_yet("Members a classic group may have."),
+        .implemented("Members a classic group may have."),
     int("group.min.session.timeout.ms").default("6000")
-        .not_yet("Smallest session timeout a member of a classic group may ask for."),
+        .implemented("Smallest session timeout a member of a classic group may ask for."),
     int("offset.metadata.max.bytes").default("4096").high()
-        .not_yet("Bytes of the text that may be committed beside an offset."),
+        .implemented("Bytes of the text that may be committed beside an offset."),
     short("offsets.commit.required.acks").default("-1").high()
-        .not_yet("Acknowledgements a commit needs before it is answered; -1 is every in-sync replica."),
+        .implemented("Acknowledgements a commit needs before it is answered; -1 is every in-sync replica."),
     int("offsets.commit.timeout.ms").default("5000").min(1).high()
-        .not_yet("Milliseconds a commit waits for its acknowledgements."),
+        .implemented("Milliseconds a commit waits for its acknowledgements."),
     int("offsets.load.buffer.size").default("5242880").min(1).high()
-        .not_yet("Bytes read at once when offsets are loaded from their topic."),
+        .implemented("Bytes read at once when offsets are loaded from their topic."),
     long("offsets.retention.check.interval.ms").default("600000").min(1).high()
-        .not_yet("Milliseconds between looks for expired offsets."),
+        .implemented("Milliseconds between looks for expired offsets."),
     int("offsets.retention.minutes").default("10080").min(1).high()
-        .not_yet("Minutes offsets are kept once their group is empty or no longer subscribes the topic."),
+        .implemented("Minutes offsets are kept once their group is empty or no longer subscribes the topic."),
     int("offsets.topic.compression.codec").default("0").high()
-        .not_yet("Number of the codec in which commits are written; 0 is none."),
+        .implemented("Number of the codec in which commits are written; 0 is none."),
     int("offsets.topic.num.partitions").default("50").min(1).high()
-        .not_yet("Partitions of __consumer_offsets when it is created."),
+        .implemented("Partitions of __consumer_offsets when it is created."),
     short("offsets.topic.replication.factor").default("3").min(1).high()
-        .not_yet("Replicas of __consumer_offsets when it is created; 1 by default when the broker keeps its metadata \
+        .implemented("Replicas of __consumer_offsets when it is created; 1 by default when the broker keeps its metadata \
             in itself."),
     int("offsets.topic.segment.bytes").default("104857600").min(1).high()
-        .not_yet("Segment size of __consumer_offsets."),
+        .implemented("Segment size of __consumer_offsets."),
 ];
