@@ -36,6 +36,9 @@ const SETTINGS: &[(&str, &str)] = &[
     ("transaction.partition.verification.enable", "false"),
     // Records are stamped long ago; none may vanish in the middle of a conversation.
     ("log.retention.ms", "-1"),
+    // A group's only member is answered at once.
+    ("group.initial.rebalance.delay.ms", "0"),
+    ("group.max.size", "3"),
 ];
 
 pub fn lane(run: &mut Run) -> Result<()> {

@@ -14,7 +14,31 @@ pub struct Own {
     pub dir: String,
     /// Topic ids met, with their topics.
     pub ids: HashMap<String, String>,
+    /// Ids of group members met, in that order.
+    pub members: Vec<String>,
 }
+
+impl Own {
+    /// Keeps a member id, unless it is known.
+    pub fn learn_member(&mut self, id: &str) {
+        if !id.is_empty() && !self.members.iter().any(|known| known == id) {
+            self.members.push(id.to_owned());
+        }
+    }
+
+    /// `text` without what is this broker's own.
+    fn neutral(&self, text: &str) -> String {
+        let mut neutral = text.replace(&self.dir, "<dir>").replace(&format!(":{}", self.port), ":<port>");
+        for (nth, member) in self.members.iter().enumerate() {
+            // What stands before the uuid is compared.
+            let uuid = member.len().checked_sub(UUID_LENGTH).and_then(|at| member.get(at..)).unwrap_or(member);
+            neutral = neutral.replace(uuid, &format!("<member {nth}>"));
+        }
+        neutral
+    }
+}
+
+const UUID_LENGTH: usize = 36;
 
 const ZERO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -41,9 +65,7 @@ fn node(name: &str, tree: &Tree, own: &Own, sorted: bool) -> Result<Tree> {
         }
         ("port", Tree::Word(port)) if *port == own.port.to_string() => placeholder("port"),
         ("records", Tree::Bytes(bytes)) => record_tree(bytes)?,
-        (_, Tree::Text(text)) => {
-            Tree::Text(text.replace(&own.dir, "<dir>").replace(&format!(":{}", own.port), ":<port>"))
-        }
+        (_, Tree::Text(text)) => Tree::Text(own.neutral(text)),
         (_, Tree::List(items)) => {
             let mut items = items.iter().map(|item| node("", item, own, sorted)).collect::<Result<Vec<_>>>()?;
             // Kafka answers in the order of its hash maps, except where order means something.

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use kafka_protocol::messages::{ApiKey, ApiVersionsRequest, MetadataRequest, RequestKind, ResponseKind};
+use kafka_protocol::messages::{
+    ApiKey, ApiVersionsRequest, DescribeGroupsRequest, FindCoordinatorRequest, GroupId, MetadataRequest, RequestKind,
+    ResponseKind,
+};
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
@@ -28,6 +31,8 @@ pub struct Side {
     pub who: &'static str,
     address: String,
     connection: Option<Connection>,
+    /// The other connections, by name.
+    parked: BTreeMap<&'static str, Option<Connection>>,
     own: Own,
     /// Topic ids by name.
     pub ids: HashMap<String, Uuid>,
@@ -43,7 +48,13 @@ impl Side {
             who,
             address: broker.address(),
             connection: None,
-            own: Own { port: broker.port(), dir: broker.log_dir().display().to_string(), ids: HashMap::new() },
+            own: Own {
+                port: broker.port(),
+                dir: broker.log_dir().display().to_string(),
+                ids: HashMap::new(),
+                members: Vec::new(),
+            },
+            parked: BTreeMap::new(),
             ids: HashMap::new(),
             session: 0,
             compared_apis: Vec::new(),
@@ -60,6 +71,11 @@ impl Side {
 
     pub fn id(&self, topic: &str) -> Uuid {
         self.ids.get(topic).copied().unwrap_or_default()
+    }
+
+    /// The id of the `nth` group member met; one that nobody has when there are not as many.
+    pub fn member(&self, nth: usize) -> StrBytes {
+        StrBytes::from_string(self.own.members.get(nth).cloned().unwrap_or_else(|| format!("no member {nth}")))
     }
 
     fn connection(&mut self) -> Result<&mut Connection> {
@@ -98,6 +114,10 @@ impl Side {
                 created.topics.iter().for_each(|topic| self.learn(&topic.name, topic.topic_id));
             }
             ResponseKind::Fetch(fetch) if fetch.session_id != 0 => self.session = fetch.session_id,
+            ResponseKind::JoinGroup(joined) => {
+                self.own.learn_member(&joined.member_id);
+                joined.members.iter().for_each(|member| self.own.learn_member(&member.member_id));
+            }
             // What one of them does not serve yet is not compared.
             ResponseKind::ApiVersions(versions) => {
                 versions.api_keys.retain(|api| self.compared_apis.contains(&api.api_key));
@@ -140,6 +160,17 @@ pub struct Script {
     pub covered: BTreeMap<(i16, i16), usize>,
     pub differences: Vec<Difference>,
     correlation: i32,
+    /// The connection in use; the first has no name.
+    connection: &'static str,
+}
+
+/// A request whose answer is awaited later.
+#[must_use]
+pub struct Sent {
+    step: String,
+    api: ApiKey,
+    version: i16,
+    connection: &'static str,
 }
 
 impl Script {
@@ -153,6 +184,7 @@ impl Script {
             covered: BTreeMap::new(),
             differences: Vec::new(),
             correlation: 1000,
+            connection: "",
         }
     }
 
@@ -270,6 +302,96 @@ impl Script {
         for (api, version, _) in requests {
             self.exchange(step, *api, *version, &[bytes, bytes])?;
             bytes = &[];
+        }
+        Ok(())
+    }
+
+    /// What follows goes over the connection of this name, to either side.
+    pub fn over(&mut self, connection: &'static str) {
+        if connection == self.connection {
+            return;
+        }
+        for side in &mut self.sides {
+            let next = side.parked.remove(connection).flatten();
+            let last = std::mem::replace(&mut side.connection, next);
+            side.parked.insert(self.connection, last);
+        }
+        self.connection = connection;
+    }
+
+    /// Sends a request that is answered when others have come: see [`Script::answer`].
+    pub fn send(
+        &mut self,
+        step: &str,
+        api: ApiKey,
+        version: i16,
+        build: impl Fn(&Side) -> RequestKind,
+    ) -> Result<Sent> {
+        self.correlation += 1;
+        for side in &mut self.sides {
+            let frame = raw::frame(api, version, self.correlation, &build(side))?;
+            side.connection()?.send(&frame);
+        }
+        Ok(Sent { step: step.to_owned(), api, version, connection: self.connection })
+    }
+
+    /// Compares the answers to what was sent.
+    pub fn answer(&mut self, sent: Sent) -> Result<()> {
+        let back = self.connection;
+        self.over(sent.connection);
+        let compared = self.exchange(&sent.step, sent.api, sent.version, &[&[], &[]]);
+        self.over(back);
+        compared
+    }
+
+    /// Waits until both brokers describe `group` as being in `state` with so many members. Not compared.
+    pub fn await_group(&mut self, group: &str, state: &str, members: usize) -> Result<()> {
+        let groups = vec![GroupId(StrBytes::from_string(group.to_owned()))];
+        let request = RequestKind::DescribeGroups(DescribeGroupsRequest::default().with_groups(groups));
+        let frame = raw::frame(ApiKey::DescribeGroups, 0, 7, &request)?;
+        self.await_answer(ApiKey::DescribeGroups, 0, &frame, |response| match response {
+            ResponseKind::DescribeGroups(described) => described
+                .groups
+                .first()
+                .is_some_and(|group| *group.group_state == *state && group.members.len() == members),
+            _ => false,
+        })
+        .with_context(|| format!("{group} does not come to be {state} with {members} members"))
+    }
+
+    /// Waits until both brokers know the coordinator of groups. Not compared.
+    pub fn await_coordinator(&mut self) -> Result<()> {
+        let request = FindCoordinatorRequest::default().with_key(StrBytes::from_static_str("any"));
+        let frame = raw::frame(ApiKey::FindCoordinator, 0, 7, &RequestKind::FindCoordinator(request))?;
+        self.await_answer(
+            ApiKey::FindCoordinator,
+            0,
+            &frame,
+            |response| matches!(response, ResponseKind::FindCoordinator(found) if found.error_code == 0),
+        )
+        .context("no coordinator")
+    }
+
+    fn await_answer(
+        &mut self,
+        api: ApiKey,
+        version: i16,
+        frame: &[u8],
+        wanted: impl Fn(&ResponseKind) -> bool,
+    ) -> Result<()> {
+        for side in &mut self.sides {
+            let until = Instant::now() + LIMIT;
+            loop {
+                let Heard::Reply(bytes) = side.exchange(frame)? else { bail!("{} does not answer", side.who) };
+                let (_, response) = raw::decode(api, version, bytes)?;
+                if wanted(&response) {
+                    break;
+                }
+                if Instant::now() > until {
+                    bail!("{} still answers {response:?}", side.who);
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
         }
         Ok(())
     }

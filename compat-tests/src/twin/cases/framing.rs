@@ -1,6 +1,6 @@
 //! Frames that are no requests, cut ones, counts that promise too much, and the order of answers.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::*;
@@ -9,7 +9,6 @@ use super::super::requests::{
     assigned, at, counted, create, fetch, fetch_topic, list_offsets, produce, text, with_configs,
 };
 use super::super::script::Script;
-use crate::bodies::{self, put_unsigned};
 use crate::raw::{frame, frame_around, sized};
 use crate::records::Batch;
 
@@ -96,7 +95,6 @@ fn sample(api: ApiKey, version: i16) -> Option<RequestKind> {
 pub fn run(script: &mut Script) -> Result<()> {
     no_requests(script)?;
     cut(script)?;
-    cut_at_each_byte(script)?;
     counts(script)?;
     headers(script)?;
     order(script)
@@ -153,19 +151,6 @@ fn cut(script: &mut Script) -> Result<()> {
                 let long = frame_around(key, version, 5, header, &body)?;
                 script.raw("bytes behind the body", api, version, &long)?;
             }
-        }
-    }
-    Ok(())
-}
-
-/// The newest version of each API, made up by the codec: wherever it ends too early, the outcome is the same.
-fn cut_at_each_byte(script: &mut Script) -> Result<()> {
-    for (&key, &(_, version)) in &script.served.clone() {
-        let Ok(api) = ApiKey::try_from(key) else { continue };
-        let body = bodies::request(key, version).with_context(|| format!("no made up {api:?}"))?.bytes;
-        for end in 0..body.len() {
-            let frame = frame_around(key, version, 5, api.request_header_version(version), &body[..end])?;
-            script.raw(&format!("only {end} bytes"), api, version, &frame)?;
         }
     }
     Ok(())
@@ -289,26 +274,6 @@ fn headers(script: &mut Script) -> Result<()> {
     script.raw("an empty client id", ApiKey::ApiVersions, 0, &header(0, b"", 3))?;
     script.raw("a client id of -2 bytes", ApiKey::ApiVersions, 0, &header(-2, b"", 3))?;
     script.raw("a client id longer than the frame", ApiKey::ApiVersions, 0, &header(100, b"abc", 3))?;
-    let longest = [b'n'; i16::MAX as usize];
-    script.raw("the longest client id", ApiKey::ApiVersions, 0, &header(i16::MAX, &longest, 3))?;
-    for length in [1_000, 60_000] {
-        let mut body = Vec::new();
-        for byte in [b'n', b'1'] {
-            put_unsigned(&mut body, length + 1);
-            body.resize(body.len() + length as usize, byte);
-        }
-        body.push(0);
-        let frame = frame_around(18, 3, 3, 2, &body)?;
-        script.raw(&format!("names of software of {length} bytes"), ApiKey::ApiVersions, 3, &frame)?;
-    }
-    let mut tags = Vec::new();
-    put_unsigned(&mut tags, 10_000);
-    for tag in 0..10_000 {
-        put_unsigned(&mut tags, tag);
-        tags.push(0);
-    }
-    let many = [&b"\0\x3c\0\0\0\0\0\x09\0\x01a"[..], &tags, b"\0", &tags].concat();
-    script.raw("10,000 tags in header and body", ApiKey::DescribeCluster, 0, &sized(&many))?;
     script.raw("a client id that is no UTF-8", ApiKey::ApiVersions, 0, &header(2, b"\xff\xfe", 3))?;
     for correlation in [-1, i32::MIN, i32::MAX, 0] {
         script.raw(&format!("correlation id {correlation}"), ApiKey::ApiVersions, 0, &header(1, b"a", correlation))?;

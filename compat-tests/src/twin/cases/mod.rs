@@ -4,6 +4,8 @@ mod cluster;
 mod configs;
 mod fetch;
 mod framing;
+mod group_offsets;
+mod groups;
 mod metadata;
 mod offsets;
 mod produce;
@@ -44,6 +46,16 @@ pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
     ("delete-records", records::run),
     ("configs", configs::describe),
     ("alter-configs", configs::alter),
+    // Last: the topic of the groups is made.
+    ("coordinators", groups::coordinators),
+    ("groups", groups::lives),
+    ("group-errors", groups::refusals),
+    ("static-members", groups::static_members),
+    ("rebalances", groups::rebalances),
+    ("group-offsets", group_offsets::run),
+    ("zookeeper-offsets", group_offsets::in_zookeeper),
+    ("group-admin", groups::admin),
+    ("transaction-coordinator", groups::transaction_coordinator),
 ];
 
 /// What the conversations speak of; an API served beyond these needs one.
@@ -66,4 +78,15 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::IncrementalAlterConfigs,
     ApiKey::DescribeCluster,
     ApiKey::DescribeProducers,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::SyncGroup,
+    ApiKey::DescribeGroups,
+    ApiKey::ListGroups,
+    ApiKey::DeleteGroups,
+    ApiKey::OffsetDelete,
 ];
