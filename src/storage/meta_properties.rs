@@ -9,12 +9,12 @@
 //! ```
 //! Version 1 belongs to KRaft and is never taken over.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use super::atomic_file;
 use super::disk::Disk;
+use crate::config::properties;
 use crate::types::BrokerId;
 
 pub const NAME: &str = "meta.properties";
@@ -35,8 +35,7 @@ impl MetaProperties {
         let path = dir.join(NAME);
         let Some(bytes) = atomic_file::read_if_there(disk, &path)? else { return Ok(None) };
         let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{} has {what}", path.display()));
-        let text = String::from_utf8(bytes).map_err(|_| bad("bytes that are no UTF-8".into()))?;
-        let mut keys = parse(&text);
+        let mut keys = properties::parse(&bytes).map_err(|error| bad(error.to_string()))?;
         let version = match keys.remove("version") {
             None => 0,
             Some(text) => text.parse().map_err(|_| bad(format!("version={text}")))?,
@@ -56,75 +55,18 @@ impl MetaProperties {
 
     /// Writes the file durably; `now_ms` is for its date line.
     pub fn write(&self, disk: &dyn Disk, dir: &Path, now_ms: i64) -> io::Result<()> {
-        let mut text = format!("#\n#{}\n", java_date(now_ms));
-        if let Some(id) = self.broker_id {
-            text += &format!("broker.id={id}\n");
-        }
-        text += &format!("version={}\n", self.version);
-        if let Some(id) = &self.cluster_id {
-            text += &format!("cluster.id={}\n", escape(id));
-        }
-        if let Some(id) = &self.directory_id {
-            text += &format!("directory.id={}\n", escape(id));
-        }
+        let broker_id = self.broker_id.map(|id| id.to_string());
+        let version = self.version.to_string();
+        let entries = [
+            (if self.version == 0 { "broker.id" } else { "node.id" }, broker_id.as_deref()),
+            ("version", Some(&*version)),
+            ("cluster.id", self.cluster_id.as_deref()),
+            ("directory.id", self.directory_id.as_deref()),
+        ];
+        let entries = entries.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        let text = format!("#\n{}", properties::write(&[&java_date(now_ms)], entries));
         atomic_file::replace(disk, &dir.join(NAME), text.as_bytes())
     }
-}
-
-/// Java properties, as far as ids need them: comments, `=` `:` or blank between key and value, backslash escapes.
-fn parse(text: &str) -> BTreeMap<String, String> {
-    text.lines()
-        .map(str::trim_start)
-        .filter(|line| !line.is_empty() && !line.starts_with(['#', '!']))
-        .map(|line| {
-            let mut split = line.len();
-            let mut escaped = false;
-            for (at, c) in line.char_indices() {
-                match c {
-                    _ if escaped => escaped = false,
-                    '\\' => escaped = true,
-                    '=' | ':' | ' ' | '\t' => {
-                        split = at;
-                        break;
-                    }
-                    _ => {}
-                }
-            }
-            let (key, rest) = line.split_at(split);
-            let rest = rest.trim_start_matches([' ', '\t']);
-            let value = rest.strip_prefix(['=', ':']).unwrap_or(rest).trim_start_matches([' ', '\t']);
-            (unescape(key), unescape(value))
-        })
-        .collect()
-}
-
-fn unescape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match (c, c == '\\') {
-            (_, true) => match chars.next() {
-                Some('t') => out.push('\t'),
-                Some('n') => out.push('\n'),
-                Some('r') => out.push('\r'),
-                Some(other) => out.push(other),
-                None => {}
-            },
-            (c, false) => out.push(c),
-        }
-    }
-    out
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if matches!(c, '\\' | '=' | ':' | '#' | '!') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 /// `Sun Nov 29 10:00:00 UTC 2026`, from days since the epoch in the proleptic Gregorian calendar.
@@ -155,7 +97,11 @@ fn java_date(now_ms: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::clock::ManualClock;
+    use crate::sim::disk::SimDisk;
 
     #[test]
     fn dates_are_javas() {
@@ -165,11 +111,19 @@ mod tests {
     }
 
     #[test]
-    fn escapes_come_back() {
-        let keys = parse("#c\n a : b\nx=\\#y\\=z\nempty=\n");
-        assert_eq!(keys["a"], "b");
-        assert_eq!(keys["x"], "#y=z");
-        assert_eq!(keys["empty"], "");
-        assert_eq!(escape("#y=z"), "\\#y\\=z");
+    fn an_id_of_any_characters_comes_back() {
+        let disk = SimDisk::new(Arc::new(ManualClock::at(0)));
+        let dir = Path::new("/logs");
+        disk.create_dir_all(dir).unwrap();
+        for id in ["#y=z", " a b ", "ends in a return\r", "\t\n\u{c}", "\\", "\u{e9}\u{1f30a}"] {
+            let written = MetaProperties {
+                version: 0,
+                broker_id: Some(BrokerId(1)),
+                cluster_id: Some(id.to_owned()),
+                directory_id: None,
+            };
+            written.write(&disk, dir, 0).unwrap();
+            assert_eq!(MetaProperties::read(&disk, dir).unwrap(), Some(written), "{id:?}");
+        }
     }
 }
