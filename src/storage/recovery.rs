@@ -22,7 +22,7 @@ use super::file_cache::{DELETED, FileHome, FileKind, file_name};
 use super::log::{Log, Writer};
 use super::log_dir::LogDir;
 use super::producer_state::ProducerStates;
-use super::segment::{FilesThere, Segment};
+use super::segment::Segment;
 use super::view::LogView;
 use super::{atomic_file, checkpoint, producer_snapshot};
 use crate::config::TopicConfig;
@@ -60,12 +60,8 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
     let interval = params.config.index_interval_bytes.max(0) as u64;
     let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(files.logs.len());
     for (base, len) in &files.logs {
-        let there = FilesThere {
-            offset_index: files.has(*base, FileKind::OffsetIndex),
-            time_index: files.has(*base, FileKind::TimeIndex),
-            txn_index: files.has(*base, FileKind::TxnIndex),
-        };
-        segments.push(Arc::new(Segment::open(&home, *base, *len, there, interval, now_ms)));
+        let has_txn_index = files.has(*base, FileKind::TxnIndex);
+        segments.push(Arc::new(Segment::open(&home, *base, *len, has_txn_index, interval, now_ms)));
     }
 
     let mut loading =

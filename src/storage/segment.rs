@@ -85,21 +85,14 @@ pub struct Located {
     pub size: u64,
 }
 
-/// Which files of a segment a directory listing showed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FilesThere {
-    pub offset_index: bool,
-    pub time_index: bool,
-    pub txn_index: bool,
-}
-
 impl Segment {
-    /// A segment that lies in the directory; nothing is read yet.
+    /// A segment that lies in the directory; nothing is read yet. Without a batch its indexes are empty, whatever their
+    /// files hold.
     pub fn open(
         home: &Arc<FileHome>,
         base: Offset,
         len: u64,
-        there: FilesThere,
+        has_txn_index: bool,
         index_interval: u64,
         now_ms: i64,
     ) -> Segment {
@@ -111,19 +104,12 @@ impl Segment {
             home: home.clone(),
             log: file(FileKind::Log),
             len: AtomicU64::new(len),
-            offsets: if there.offset_index || len > 0 {
-                OffsetIndex::unread(offset_file)
-            } else {
-                OffsetIndex::empty(offset_file)
-            },
-            times: if there.time_index || len > 0 { TimeIndex::unread(time_file) } else { TimeIndex::empty(time_file) },
-            txns: if there.txn_index { TxnIndex::unread(base, txn_file) } else { TxnIndex::empty(base, txn_file) },
+            offsets: if len > 0 { OffsetIndex::unread(offset_file) } else { OffsetIndex::empty(offset_file) },
+            times: if len > 0 { TimeIndex::unread(time_file) } else { TimeIndex::empty(time_file) },
+            txns: if has_txn_index { TxnIndex::unread(base, txn_file) } else { TxnIndex::empty(base, txn_file) },
             created_ms: now_ms,
             index_interval,
-            tail: Mutex::new(Tail {
-                writable: len == 0 && !there.offset_index && !there.time_index,
-                ..Tail::new(base)
-            }),
+            tail: Mutex::new(Tail { writable: len == 0, ..Tail::new(base) }),
             recent: Mutex::new(Recent { batches: VecDeque::new(), end: (len == 0).then_some((base, 0)) }),
         }
     }
@@ -137,7 +123,7 @@ impl Segment {
         index_interval: u64,
         now_ms: i64,
     ) -> io::Result<Segment> {
-        let segment = Segment::open(home, base, 0, FilesThere::default(), index_interval, now_ms);
+        let segment = Segment::open(home, base, 0, false, index_interval, now_ms);
         let file = segment.log.create()?;
         if file.len()? > 0 {
             file.set_len(0)?;

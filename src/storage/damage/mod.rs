@@ -210,3 +210,24 @@ fn a_partition_in_two_directories_is_refused_and_both_are_kept() {
     assert!(sentence.contains("t-0 lies in two log directories, /a and /b"), "{sentence}");
     assert!(paths.iter().all(|path| disk.info(path).is_ok()));
 }
+
+#[test]
+fn an_empty_log_goes_on_whatever_its_helpers_hold() {
+    let helpers = ["index", "timeindex", "txnindex", "snapshot"];
+    for (helper, stopped) in helpers.into_iter().flat_map(|helper| [(helper, true), (helper, false)]) {
+        let disk = SimDisk::new(Arc::new(ManualClock::at(1_000_000)));
+        let world = world(&disk, -1);
+        let manager = world.start().unwrap();
+        world.log(&manager, "t").unwrap();
+        if stopped {
+            manager.close();
+        }
+        drop(manager);
+        disk.crash(Keep::Everything);
+        let path = Path::new("/logs/t-0").join(format!("{:020}.{helper}", 0));
+        disk.open(&path, Open::Create).unwrap().write_all_at(&[0x55; 22], 0).unwrap();
+        let manager = world.start().unwrap();
+        let log = world.log(&manager, "t").unwrap();
+        goes_on(&world, &manager, &log, &format!("{helper}, stopped in order: {stopped}"));
+    }
+}
