@@ -4,6 +4,7 @@
 //!  cargo test -p compat-tests                      every lane, light form, klamm as target
 //!  cargo run -p compat-tests -- light LANE...      the same, chosen lanes
 //!  cargo run -p compat-tests -- full LANE...       whole forms
+//!  cargo run -p compat-tests -- record LANE...     what their clients say, as seeds for the fuzz targets
 //!         ... --on kafka | --on HOST:PORT          another target: a lane that fails on a real Kafka is wrong itself
 //! ```
 //!
@@ -19,6 +20,7 @@ pub mod lane;
 pub mod lanes;
 pub mod proc;
 pub mod raw;
+pub mod record;
 pub mod records;
 pub mod twin;
 

@@ -1,5 +1,6 @@
 //! `compat-tests light|full LANE...`: chosen lanes by hand.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
@@ -14,6 +15,8 @@ enum Which {
     Full,
     /// Names the lanes.
     List,
+    /// Light forms, with what is said kept as seeds for the fuzz targets.
+    Record,
 }
 
 #[derive(Parser)]
@@ -24,6 +27,9 @@ struct Args {
     /// `klamm`, `kafka`, or the address of a running broker.
     #[arg(long, default_value = "klamm")]
     on: On,
+    /// Where `record` puts the seeds.
+    #[arg(long, default_value = "target/recorded")]
+    into: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -36,6 +42,15 @@ fn main() -> ExitCode {
                 println!("{:<14} {}", lane.name, lane.what);
             }
             return ExitCode::SUCCESS;
+        }
+        Which::Record => {
+            return match compat_tests::record::record(&args.into, &args.lanes, &args.on) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("{error:#}");
+                    ExitCode::FAILURE
+                }
+            };
         }
     };
     compat_tests::run_lanes(&args.lanes, form, &args.on)

@@ -6,6 +6,7 @@ mod checks;
 mod cli;
 mod durability;
 mod franz_go;
+mod fuzz;
 mod hostile;
 mod java;
 mod kafkajs;
@@ -45,5 +46,6 @@ pub const ALL: &[Lane] = &[
         run: power_loss::lane,
     },
     Lane { name: "hostile", what: "peers that mean harm, while a producer works", run: hostile::lane },
+    Lane { name: "fuzz", what: "libFuzzer on what parses bytes of peers and disks", run: fuzz::lane },
     Lane { name: "bad-days", what: "directories, disks, ports and settings that are wrong", run: bad_days::lane },
 ];

@@ -1,0 +1,127 @@
+//! libFuzzer on everything that parses bytes from a peer or from the disk: the targets of the `klamm-fuzz` crate, each from
+//! its committed seeds on, for some seconds (light) or an hour (full). Two run at a time.
+//!
+//! The targets are built by whatever compiler runs the tests: coverage is an LLVM pass that a stable one has too. A wrapper
+//! adds it to this workspace's crates alone, so that their dependencies are those the tests were built with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use crate::cache::{sources, target_dir};
+use crate::lane::Run;
+use crate::proc::{self, tail, tool};
+
+/// Every target, the slow ones first.
+const TARGETS: [&str; 12] = [
+    "recovery",
+    "frames",
+    "metastore",
+    "validate",
+    "batches",
+    "message_set",
+    "answers",
+    "decompress",
+    "checkpoints",
+    "znodes",
+    "properties",
+    "fetch_sessions",
+];
+
+/// The same numbers in every run: a failure here is one anybody can see again.
+const SEED: &str = "-seed=1";
+
+pub fn lane(run: &mut Run) -> Result<()> {
+    build()?;
+    let seconds = if run.full() { 3600 } else { 8 };
+    let mut table =
+        String::from("| target | inputs tried | coverage points | features | inputs kept |\n|---|---|---|---|---|\n");
+    for pair in TARGETS.chunks(2) {
+        let results = thread::scope(|scope| {
+            let running: Vec<_> = pair.iter().map(|name| scope.spawn(|| fuzz(name, seconds))).collect();
+            running.into_iter().map(|one| one.join()).collect::<Vec<_>>()
+        });
+        for (name, result) in pair.iter().zip(results) {
+            let result = result.unwrap_or_else(|_| bail!("the thread that watched it panicked"));
+            let unit = format!("{name}, {seconds} s");
+            match result {
+                Ok(found) => {
+                    table += &format!("| {name} | {found} |\n");
+                    run.settled(unit, Ok(()));
+                }
+                Err(error) => run.settled(unit, Err(error)),
+            }
+        }
+    }
+    if run.full() {
+        println!("{table}");
+    }
+    Ok(())
+}
+
+fn build() -> Result<()> {
+    // libFuzzer is compiled along with the crate that links it.
+    tool("c++")?;
+    let cargo = std::env::var("CARGO").map_or_else(|_| tool("cargo"), Ok)?;
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--package", "klamm-fuzz", "--bins", "--target-dir"]).arg(target_dir());
+    command.current_dir(sources()).env("CARGO_INCREMENTAL", "0");
+    command.env("RUSTC_WORKSPACE_WRAPPER", fuzz_dir().join("rustc-coverage"));
+    proc::run(&mut command, b"", Duration::from_secs(1200))?.ok().context("build the fuzz targets")?;
+    Ok(())
+}
+
+fn fuzz_dir() -> PathBuf {
+    sources().join("../fuzz")
+}
+
+/// Runs one target; answers its row of the table.
+fn fuzz(name: &str, seconds: u64) -> Result<String> {
+    let found = TempDir::with_prefix("fuzz-")?;
+    let crashes = target_dir().join("fuzz-artifacts");
+    fs::create_dir_all(&crashes)?;
+    let mut command = Command::new(target_dir().join("debug").join(name));
+    command.args([
+        SEED,
+        "-len_control=0",
+        "-max_len=8192",
+        "-timeout=120",
+        "-rss_limit_mb=2048",
+        "-print_final_stats=1",
+    ]);
+    command.arg(format!("-max_total_time={seconds}"));
+    command.arg(format!("-artifact_prefix={}/{name}-", crashes.display()));
+    command.arg(found.path());
+    let seeds = fuzz_dir().join("seeds").join(name);
+    if seeds.is_dir() {
+        command.arg(seeds);
+    }
+    let output = proc::run(&mut command, b"", Duration::from_secs(seconds + 300))?;
+    let log = output.err();
+    if !output.status.success() {
+        bail!("{}\nthe input is in {}", why(&log), crashes.display());
+    }
+    row(&log, found.path()).with_context(|| tail(&log, 5))
+}
+
+/// What a panic said, or libFuzzer.
+fn why(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let at = lines.iter().position(|line| line.contains("panicked at") || line.contains("ERROR: libFuzzer"));
+    let from = at.unwrap_or(lines.len().saturating_sub(12));
+    lines.iter().skip(from).take(8).copied().collect::<Vec<_>>().join("\n")
+}
+
+/// From libFuzzer's last words: `#812 DONE cov: 1 ft: 2 corp: 3/4b ...`.
+fn row(log: &str, found: &Path) -> Result<String> {
+    let done = log.lines().rev().find(|line| line.contains("DONE")).context("it did not say DONE")?;
+    let after = |word: &str| done.split(word).nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap_or("-");
+    let tried = done.trim_start_matches('#').split_whitespace().next().unwrap_or("-");
+    let kept = fs::read_dir(found)?.count();
+    Ok(format!("{tried} | {} | {} | {kept}", after("cov:"), after("ft:")))
+}
