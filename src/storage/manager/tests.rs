@@ -333,6 +333,32 @@ fn a_producer_is_known_after_a_kill_with_all_five_batches() {
 }
 
 #[test]
+fn an_idle_producer_is_forgotten_unless_its_transaction_is_open() {
+    let (_, world) = sim();
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    let append = |id, transactional| {
+        let now_ms = world.clock.wall_ms();
+        let sender = Sender { id, epoch: 0, sequence: 0, transactional };
+        log.append_as_leader(&mut batch_of(1, now_ms, 10, Some(sender)), client(0, now_ms)).unwrap();
+    };
+    let known = || {
+        manager.run_due_tasks();
+        let mut known: Vec<i64> = log.producers_as(|id, _| id);
+        known.sort();
+        known
+    };
+    append(5, false);
+    append(6, true);
+    let config = world.config();
+    world.clock.advance(config.producer_id_expiration_ms - 1);
+    append(7, false);
+    assert_eq!(known(), [5, 6, 7]);
+    world.clock.advance(config.producer_id_expiration_check_interval_ms.into());
+    assert_eq!(known(), [6, 7]);
+}
+
+#[test]
 fn readers_retention_and_a_writer_do_not_disturb_each_other() {
     let (_, mut world) = sim();
     world.topic.segment_bytes = 2000;
