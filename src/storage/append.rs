@@ -265,9 +265,10 @@ impl Log {
         Ok(new)
     }
 
-    /// Writes the producers' state as of `offset` (exclusive) unless nothing changed since the last time. Whether it did.
+    /// Writes the producers' state as of `offset` (exclusive) unless the newest snapshot says just that. Whether it did.
+    /// Where nothing changed it is written all the same: a start reads every batch behind the newest one.
     pub(super) fn snapshot_producers(&self, writer: &mut Writer, offset: Offset, sync: bool) -> io::Result<bool> {
-        if !writer.producers.is_dirty() && !writer.snapshots.is_empty() {
+        if !writer.producers.is_dirty() && writer.snapshots.last() == Some(&offset) {
             return Ok(false);
         }
         producer_snapshot::write(self.home.disk.as_ref(), &self.home.path(), offset, &writer.producers, sync)?;

@@ -48,6 +48,27 @@ fn what_was_appended_is_there_after_a_stop_and_after_a_kill() {
 }
 
 #[test]
+fn an_orderly_stop_leaves_nothing_for_the_next_start_to_read() {
+    let home = tempfile::tempdir().unwrap();
+    let world = World::new(Arc::new(RealDisk), home.path().join("logs"), Arc::new(ManualClock::at(1000)));
+    let snapshots = || {
+        let names = std::fs::read_dir(home.path().join("logs/t-0")).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.retain(|name| name.ends_with(".snapshot"));
+        names
+    };
+    // A start replays what lies behind the newest snapshot, also where no producer wrote any of it.
+    for stop in 1..=3 {
+        let manager = world.start().unwrap();
+        let log = world.log(&manager, "t").unwrap();
+        log.append_as_leader(&mut batch(3), client(0, 1000)).unwrap();
+        manager.close();
+        let at_log_end = format!("{:020}.snapshot", 3 * stop);
+        assert!(snapshots().contains(&at_log_end), "{:?} and no {at_log_end}", snapshots());
+    }
+}
+
+#[test]
 fn an_aborted_transaction_is_listed_and_holds_the_last_stable_offset() {
     let (_, world) = sim();
     let manager = world.start().unwrap();
