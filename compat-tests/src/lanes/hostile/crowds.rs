@@ -60,7 +60,7 @@ pub fn run_impatient(scene: &mut Scene) -> Result<()> {
         closed(crowd(attack, &openings)?)
     });
     scene.family("half-open: gone while an answer is written", |attack| {
-        let before = attack.descriptors()?;
+        let before = attack.sockets()?;
         let answer = RequestKind::Metadata(MetadataRequest::default().with_topics(None));
         let answer = frame(ApiKey::Metadata, 12, 1, &answer)?;
         // Requests that wait a little stand among them: what a peer waits for must not make it immortal.
@@ -78,7 +78,7 @@ pub fn run_impatient(scene: &mut Scene) -> Result<()> {
         }
         attack.allow_at_once(peers.len() as u64 * PER_READER_OF_BYTES);
         // They are all still there; the broker is not waiting for them any more.
-        attack.await_descriptors(before)
+        attack.await_sockets(before)
     });
     Ok(())
 }

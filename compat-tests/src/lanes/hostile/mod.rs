@@ -1,7 +1,7 @@
 //! Peers that mean harm or speak another protocol, while an honest producer works.
 //!
 //! After each family of attacks: the broker lives and nothing in it panicked; its resident memory never rose by more than
-//! 8 MiB and sixteen times the bytes that arrived, and came back; the attackers' descriptors are closed; and at the end
+//! 8 MiB and sixteen times the bytes that arrived, and came back; the attackers' sockets are closed; and at the end
 //! every record the honest producer was promised is there. The full form sends more of everything, demands that the
 //! producer's 99th percentile stays within five times that of the calm before, and prints a table.
 
