@@ -7,11 +7,13 @@
 //! ```
 //!
 //! A frame holds every transaction that one fsync made durable, so it counts whole or not at all, and the next frame
-//! is only written once it is synced. On opening:
+//! is only written once it is synced. Behind the last frame lie zeros: a write into them changes no size, so that its
+//! fsync waits for these bytes alone and not for the file system's own journal with everybody's files in it. On opening:
 //!
 //! | found | because | done |
 //! |---|---|---|
 //! | no file | first start | a journal is made (temporary file, fsync, rename, fsync of the directory) |
+//! | zeros after the last frame | room for the next ones | filled |
 //! | a last frame that is short or fails its CRC | crash while it was written; nobody was told of it | cut |
 //! | a broken frame with an intact one after it | the disk lost what it had synced | refused; nothing is touched |
 //! | frames up to the snapshot's zxid | crash between the snapshot's rename and the new journal's | skipped |
@@ -26,6 +28,7 @@ use std::sync::Arc;
 
 use crate::storage::disk::{Disk, DiskFile, Open};
 
+use super::OpenOptions;
 use super::codec::{Change, ChangeRef, Malformed, Reader, put_node, put_transaction};
 use super::tree::Tree;
 
@@ -56,9 +59,12 @@ pub struct Files {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     journal: Arc<dyn DiskFile>,
+    /// Bytes up to the end of the last frame.
     len: u64,
+    /// Bytes of the file.
+    room: u64,
     snapshot_len: u64,
-    compact_above: u64,
+    options: OpenOptions,
 }
 
 impl Files {
@@ -71,9 +77,13 @@ impl Files {
         Ok(found)
     }
 
-    /// Reads the tree as of the last durable transaction, and begins a new epoch. The journal is worth compacting when it
-    /// exceeds `compact_above` bytes and twice the snapshot.
-    pub fn open(disk: Arc<dyn Disk>, dir: &Path, now_ms: i64, compact_above: u64) -> Result<(Files, Tree), OpenError> {
+    /// Reads the tree as of the last durable transaction, and begins a new epoch.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        now_ms: i64,
+        options: OpenOptions,
+    ) -> Result<(Files, Tree), OpenError> {
         for name in [SNAPSHOT, JOURNAL] {
             let path = temporary(&dir.join(name));
             if info(&*disk, &path)? {
@@ -86,27 +96,30 @@ impl Files {
             None => (Tree::default(), 0),
         };
         let journal_path = dir.join(JOURNAL);
-        let (journal, len) = match read(&*disk, &journal_path)? {
+        let (journal, len, room) = match read(&*disk, &journal_path)? {
             None if snapshot_len > 0 => {
                 return Err(damaged(&journal_path)(format!("missing beside {}", snapshot_path.display())));
             }
-            None => new_journal(&*disk, dir, tree.zxid())?,
+            None => new_journal(&*disk, dir, tree.zxid(), options.grow_by)?,
             Some(bytes) => {
                 let valid = replay(&bytes, &mut tree).map_err(damaged(&journal_path))?;
                 let journal = disk.open(&journal_path, Open::ReadWrite).map_err(at(&journal_path))?;
-                if valid < bytes.len() {
+                let mut room = bytes.len() as u64;
+                let unfinished = bytes[valid..].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                if unfinished > 0 {
                     tracing::warn!(
                         file = %journal_path.display(),
-                        bytes = bytes.len() - valid,
+                        bytes = unfinished,
                         "cut an unfinished write from the metastore journal"
                     );
-                    journal.set_len(valid as u64).and_then(|()| journal.sync()).map_err(at(&journal_path))?;
+                    room = valid as u64;
+                    journal.set_len(room).and_then(|()| journal.sync()).map_err(at(&journal_path))?;
                 }
-                (journal, valid as u64)
+                (journal, valid as u64, room)
             }
         };
         let dir = dir.to_owned();
-        let mut files = Files { disk, dir, journal, len, snapshot_len, compact_above };
+        let mut files = Files { disk, dir, journal, len, room, snapshot_len, options };
         tree.begin_epoch();
         let mut opened = Vec::new();
         put_transaction(&mut opened, tree.zxid(), now_ms, 0, ChangeRef::Opened);
@@ -122,22 +135,27 @@ impl Files {
         frame.extend_from_slice(&len);
         frame.extend_from_slice(&crc32c::crc32c_append(crc32c::crc32c(&len), transactions).to_le_bytes());
         frame.extend_from_slice(transactions);
+        let end = self.len + frame.len() as u64;
+        if end > self.room {
+            frame.resize(frame.len() + self.options.grow_by, 0);
+        }
         self.journal.write_all_at(&frame, self.len)?;
         self.journal.sync()?;
-        self.len += frame.len() as u64;
+        self.room = self.room.max(self.len + frame.len() as u64);
+        self.len = end;
         Ok(())
     }
 
     /// Whether the journal has grown enough to be replaced by a snapshot.
     pub fn wants_compaction(&self) -> bool {
-        self.len > self.compact_above.max(2 * self.snapshot_len)
+        self.len > self.options.compact_above.max(2 * self.snapshot_len)
     }
 
     /// Replaces snapshot and journal. `snapshot` is [`encode_snapshot`] of the tree, as of `zxid`.
     pub fn compact(&mut self, snapshot: &[u8], zxid: i64) -> Result<(), OpenError> {
         replace(&*self.disk, &self.dir, SNAPSHOT, snapshot)?;
         self.snapshot_len = snapshot.len() as u64;
-        (self.journal, self.len) = new_journal(&*self.disk, &self.dir, zxid)?;
+        (self.journal, self.len, self.room) = new_journal(&*self.disk, &self.dir, zxid, self.options.grow_by)?;
         Ok(())
     }
 }
@@ -170,13 +188,20 @@ fn is_partition(name: &str) -> bool {
     })
 }
 
-fn new_journal(disk: &dyn Disk, dir: &Path, base: i64) -> Result<(Arc<dyn DiskFile>, u64), OpenError> {
-    let mut header = Vec::with_capacity(JOURNAL_HEADER);
+/// The file, the end of its header and its length.
+fn new_journal(
+    disk: &dyn Disk,
+    dir: &Path,
+    base: i64,
+    grow_by: usize,
+) -> Result<(Arc<dyn DiskFile>, u64, u64), OpenError> {
+    let mut header = Vec::with_capacity(JOURNAL_HEADER + grow_by);
     header.extend_from_slice(JOURNAL_MAGIC);
     header.extend_from_slice(&base.to_le_bytes());
     header.extend_from_slice(&crc32c::crc32c(&header).to_le_bytes());
+    header.resize(JOURNAL_HEADER + grow_by, 0);
     let file = replace(disk, dir, JOURNAL, &header)?;
-    Ok((file, header.len() as u64))
+    Ok((file, JOURNAL_HEADER as u64, header.len() as u64))
 }
 
 /// Writes `name` whole: temporary file, fsync, rename, fsync of the directory.

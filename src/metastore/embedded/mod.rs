@@ -10,6 +10,15 @@
 //! lock. A store without files is a tree and nothing else: every call is carried out in line, in order, so the same
 //! calls give the same numbers.
 //!
+//! # What was tried, and what it gave
+//!
+//! - A topic of 100 partitions took eight fsyncs to make and 203 to delete, one after the other: the controller wrote
+//!   node by node. One transaction for what is written together: two and three. While a topic is deleted the next one
+//!   waits for its turn, so that most of the time a creation seemed to take was the deletion before it.
+//! - A journal that grows with each commit has its fsync wait for the file system's journal, and that for the data of
+//!   every other file (`data=ordered`): once 215 ms among 0.3 ms. Zeros written ahead, kept: the fsync waits for its own
+//!   bytes.
+//!
 //! It is one broker's store, never an ensemble. Several sessions may be open at once (brokers of one simulation).
 
 mod codec;

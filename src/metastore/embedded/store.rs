@@ -63,11 +63,13 @@ struct Durable {
 pub struct OpenOptions {
     /// Bytes of journal that are worth a new snapshot, if they are also twice the old one's.
     pub compact_above: u64,
+    /// Bytes of zeros that the journal is made longer by when it is full.
+    pub grow_by: usize,
 }
 
 impl Default for OpenOptions {
     fn default() -> OpenOptions {
-        OpenOptions { compact_above: 4 << 20 }
+        OpenOptions { compact_above: 4 << 20, grow_by: 256 << 10 }
     }
 }
 
@@ -106,7 +108,7 @@ impl EmbeddedStore {
                 super::files::refuse_foreign(&*disk, dir)?;
             }
         }
-        let (files, tree) = Files::open(disk, dir, clock.wall_ms(), options.compact_above)?;
+        let (files, tree) = Files::open(disk, dir, clock.wall_ms(), options)?;
         Ok(Arc::new(EmbeddedStore::new(tree, clock, Some(Durable { files: Mutex::new(files), spawner }))))
     }
 

@@ -19,6 +19,8 @@ use crate::spawn::{Spawner, Task};
 use crate::storage::disk::{Disk, Open};
 
 const DIR: &str = "/data";
+/// A journal that is full after every few frames.
+const OPTIONS: OpenOptions = OpenOptions { compact_above: 1 << 20, grow_by: 300 };
 
 /// Runs blocking jobs in line.
 struct InLine;
@@ -54,7 +56,7 @@ impl Spawner for Later {
 
 fn open_with(disk: &SimDisk, spawner: Arc<dyn Spawner>, compact_above: u64) -> Result<Arc<EmbeddedStore>, OpenError> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(5));
-    let options = OpenOptions { compact_above };
+    let options = OpenOptions { compact_above, ..OPTIONS };
     EmbeddedStore::open_with(Arc::new(disk.clone()), &[PathBuf::from(DIR)], clock, spawner, options)
 }
 
@@ -122,7 +124,7 @@ fn nodes(tree: &Tree) -> Vec<(String, Node)> {
 
 /// Opens the files and shows the tree; they must open.
 fn reopened(disk: &SimDisk) -> Vec<(String, Node)> {
-    let (_, tree) = Files::open(Arc::new(disk.clone()), Path::new(DIR), 5, 1 << 20).unwrap();
+    let (_, tree) = Files::open(Arc::new(disk.clone()), Path::new(DIR), 5, OPTIONS).unwrap();
     nodes(&tree)
 }
 
@@ -209,6 +211,27 @@ fn damage_that_no_crash_explains_is_refused() {
     assert!(refused(&|disk| disk.edit(&snapshot, Vec::clear).unwrap()).contains("shorter"));
     assert!(refused(&|disk| disk.remove_file(&snapshot).unwrap()).contains("but the snapshot ends at 0"));
     assert!(refused(&|disk| disk.remove_file(&journal).unwrap()).contains("missing beside"));
+}
+
+#[test]
+fn a_commit_that_finds_room_changes_no_size() {
+    let disk = disk();
+    let store = open(&disk).unwrap();
+    let (session, len) = (store.session(), || disk.info(&file(JOURNAL)).unwrap().len);
+    let mut lens = vec![len()];
+    for n in 0..20 {
+        let path = format!("/n{n:02}");
+        session.create(&path, None, CreateMode::Persistent).now_or_never().unwrap().unwrap();
+        lens.push(len());
+    }
+    let grown = lens.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((2..=7).contains(&grown), "{lens:?}");
+    assert!(lens.is_sorted());
+    // The room that is left serves the next process.
+    drop((session, store));
+    let before = len();
+    drop(open(&disk).unwrap());
+    assert!(len() == before || len() == before + OPTIONS.grow_by as u64);
 }
 
 #[test]
