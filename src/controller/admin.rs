@@ -422,7 +422,8 @@ impl Admin {
         Ok(())
     }
 
-    /// The config node, then the topic node. No change node: who hosts the topic reads its configuration first.
+    /// The config node, then the topic node, in one transaction (Kafka makes them one after the other). No change node:
+    /// who hosts the topic reads its configuration first.
     async fn write_topic(
         &self,
         store: &dyn Metastore,
@@ -430,26 +431,43 @@ impl Admin {
         assignment: BTreeMap<i32, Vec<BrokerId>>,
         overrides: &BTreeMap<String, String>,
     ) -> Result<TopicId, AdminError> {
-        self.write_config(store, &ConfigEntity::Topic(name.to_owned()), overrides).await?;
         let id = self.random.topic_id();
         let partitions =
             assignment.into_iter().map(|(index, replicas)| (index, ReplicaAssignment::from(replicas))).collect();
         let data = TopicAssignment { id: Some(id), partitions }.encode();
         let path = paths::topic(name);
-        let mut tried = false;
+        let config_path = ConfigEntity::Topic(name.to_owned()).path();
+        let config = EntityConfig(overrides.clone()).encode();
+        let (mut left_over, mut tried) = (false, false);
         loop {
-            match store.create(&path, Some(data.clone()), CreateMode::Persistent).await {
+            let check = self.controller_check(store).await?;
+            let write_config = match left_over {
+                false => {
+                    let mode = CreateMode::Persistent;
+                    Op::Create { path: config_path.clone(), data: Some(config.clone()), mode }
+                }
+                true => Op::Set { path: config_path.clone(), data: config.clone(), version: -1 },
+            };
+            let create = Op::Create { path: path.clone(), data: Some(data.clone()), mode: CreateMode::Persistent };
+            match store.multi(vec![check, write_config, create]).await.map_err(|failed| (failed.index, failed.error)) {
                 Ok(_) => return Ok(id),
-                Err(Error::Unknown) => {
+                Err((_, Error::Unknown)) => {
                     tried = true;
                     crate::cluster::settle(store).await;
                 }
-                Err(Error::NodeExists(_)) => {
+                // The controller changed: look again.
+                Err((0, Error::NoNode(_) | Error::BadVersion(_))) => {}
+                Err((1, Error::NodeExists(_))) => left_over = true,
+                Err((1, Error::NoNode(_))) => {
+                    left_over = false;
+                    ensure_parent(store, &config_path).await?;
+                }
+                Err((2, Error::NodeExists(_))) => {
                     // After a lost reply it may be ours: the id is random.
                     let ours = tried && until_known(store, || store.get(&path)).await.is_ok_and(|(is, _)| is == data);
                     return if ours { Ok(id) } else { Err(exists(name)) };
                 }
-                Err(error) => return Err(error.into()),
+                Err((_, error)) => return Err(error.into()),
             }
         }
     }
@@ -479,18 +497,7 @@ impl Admin {
         let path = entity.path();
         let data = EntityConfig(overrides.clone()).encode();
         loop {
-            let (holder, stat) = match until_known(store, || store.get(paths::CONTROLLER)).await {
-                Ok((holder, stat)) => (Controller::decode(paths::CONTROLLER, &holder), stat),
-                Err(Error::NoNode(_)) => {
-                    return Err(AdminError::new(ErrorCode::StaleControllerEpoch, "there is no controller now"));
-                }
-                Err(error) => return Err(error.into()),
-            };
-            if holder.is_ok_and(|holder| holder.kraft_controller_epoch > 0) {
-                let message = "a KRaft controller has taken the cluster over";
-                return Err(AdminError::new(ErrorCode::StaleControllerEpoch, message));
-            }
-            let check = Op::Check { path: paths::CONTROLLER.into(), version: stat.version };
+            let check = self.controller_check(store).await?;
             let set = Op::Set { path: path.clone(), data: data.clone(), version: -1 };
             match store.multi(vec![check, set]).await.map_err(|failed| (failed.index, failed.error)) {
                 Ok(_) => return Ok(()),
@@ -506,14 +513,33 @@ impl Admin {
             match until_known(store, || store.create(&path, Some(data.clone()), CreateMode::Persistent)).await {
                 Ok(_) => return Ok(()),
                 Err(Error::NodeExists(_)) => {}
-                Err(Error::NoNode(_)) => {
-                    let parent = path.rsplit_once('/').map_or("/config", |(parent, _)| parent);
-                    ensure_path(store, parent).await?;
-                }
+                Err(Error::NoNode(_)) => ensure_parent(store, &path).await?,
                 Err(error) => return Err(error.into()),
             }
         }
     }
+
+    /// Fails a transaction once another controller than now is in office. That must be a ZooKeeper-mode one.
+    async fn controller_check(&self, store: &dyn Metastore) -> Result<Op, AdminError> {
+        let (holder, stat) = match until_known(store, || store.get(paths::CONTROLLER)).await {
+            Ok((holder, stat)) => (Controller::decode(paths::CONTROLLER, &holder), stat),
+            Err(Error::NoNode(_)) => {
+                return Err(AdminError::new(ErrorCode::StaleControllerEpoch, "there is no controller now"));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if holder.is_ok_and(|holder| holder.kraft_controller_epoch > 0) {
+            let message = "a KRaft controller has taken the cluster over";
+            return Err(AdminError::new(ErrorCode::StaleControllerEpoch, message));
+        }
+        Ok(Op::Check { path: paths::CONTROLLER.into(), version: stat.version })
+    }
+}
+
+/// Makes the node a config node lies below.
+async fn ensure_parent(store: &dyn Metastore, path: &str) -> Result<(), Error> {
+    let parent = path.rsplit_once('/').map_or("/config", |(parent, _)| parent);
+    ensure_path(store, parent).await
 }
 
 fn exists(name: &str) -> AdminError {

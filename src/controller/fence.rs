@@ -20,6 +20,9 @@ use crate::types::{TopicId, TopicPartition};
 
 /// Requests sent before the first is answered.
 const IN_FLIGHT: usize = 128;
+/// Partitions whose nodes, two each, are made or deleted in one transaction: less than half of what a server takes, with the
+/// longest names.
+const MADE_TOGETHER: usize = 500;
 
 /// Why the term is over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,10 +56,17 @@ pub struct Fence {
 impl Fence {
     /// One fenced write. The outer error ends the term, the inner one is the operation's own.
     pub async fn write(&self, op: Op) -> Result<Result<OpResult, Error>, Lost> {
+        let written = self.write_together(vec![op]).await?;
+        Ok(written.and_then(|mut results| results.pop().ok_or(Error::Other("empty answer".into()))))
+    }
+
+    /// All of `ops` or none, with one answer each: the first error is the transaction's.
+    async fn write_together(&self, ops: Vec<Op>) -> Result<Result<Vec<OpResult>, Error>, Lost> {
+        let check = Op::Check { path: paths::CONTROLLER_EPOCH.into(), version: self.epoch_version };
+        let fenced: Vec<Op> = std::iter::once(check).chain(ops).collect();
         loop {
-            let check = Op::Check { path: paths::CONTROLLER_EPOCH.into(), version: self.epoch_version };
-            match self.store.multi(vec![check, op.clone()]).await {
-                Ok(mut results) => return Ok(results.pop().ok_or(Error::Other("empty answer".into()))),
+            match self.store.multi(fenced.clone()).await {
+                Ok(results) => return Ok(Ok(results.into_iter().skip(1).collect())),
                 Err(failed) if failed.error == Error::Unknown => settle(&*self.store).await,
                 Err(failed) if failed.error == Error::SessionExpired => return Err(Lost::Expired),
                 Err(failed) if failed.index == 0 => {
@@ -70,22 +80,56 @@ impl Fence {
         }
     }
 
-    /// `partitions` of each topic, then every `<p>`, then every `<p>/state`: the order of a live 3.9.1.
+    /// `partitions` of each topic, then every `<p>`, then every `<p>/state`: the order of a live 3.9.1. In one
+    /// transaction, so that the store syncs once for a topic; one node after the other (as Kafka does) when that fails,
+    /// since some may be there.
     pub async fn create_states(
+        &self,
+        states: &[(TopicPartition, PartitionState)],
+    ) -> Result<Vec<(TopicPartition, Written)>, Lost> {
+        let mut outcomes = Vec::with_capacity(states.len());
+        for states in states.chunks(MADE_TOGETHER) {
+            if self.create_together(states).await? {
+                outcomes.extend(states.iter().map(|(tp, _)| (tp.clone(), Written::Done { version: 0 })));
+            } else {
+                outcomes.extend(self.create_each(states).await?);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// False when nothing was made.
+    async fn create_together(&self, states: &[(TopicPartition, PartitionState)]) -> Result<bool, Lost> {
+        let mut ops = Vec::with_capacity(2 * states.len() + 1);
+        let mut topics: Vec<&Arc<str>> = states.iter().map(|(tp, _)| &tp.topic).collect();
+        topics.dedup();
+        for topic in topics {
+            let path = paths::partitions(topic);
+            if until_known(&*self.store, || self.store.exists(&path)).await?.is_none() {
+                ops.push(create(path, None));
+            }
+        }
+        ops.extend(states.iter().map(|(tp, _)| create(paths::partition(&tp.topic, tp.partition), None)));
+        ops.extend(states.iter().map(state_node));
+        match self.write_together(ops).await? {
+            Ok(_) => Ok(true),
+            Err(error) => {
+                tracing::debug!(%error, "partitions are created one by one");
+                Ok(false)
+            }
+        }
+    }
+
+    async fn create_each(
         &self,
         states: &[(TopicPartition, PartitionState)],
     ) -> Result<Vec<(TopicPartition, Written)>, Lost> {
         let mut topics: Vec<&Arc<str>> = states.iter().map(|(tp, _)| &tp.topic).collect();
         topics.dedup();
-        self.create_all(topics.iter().map(|topic| (paths::partitions(topic), None))).await?;
-        self.create_all(states.iter().map(|(tp, _)| (paths::partition(&tp.topic, tp.partition), None))).await?;
-        let created = self
-            .create_all(
-                states
-                    .iter()
-                    .map(|(tp, state)| (paths::partition_state(&tp.topic, tp.partition), Some(state.encode()))),
-            )
-            .await?;
+        self.write_each(topics.iter().map(|topic| create(paths::partitions(topic), None))).await?;
+        let partition = |(tp, _): &(TopicPartition, _)| create(paths::partition(&tp.topic, tp.partition), None);
+        self.write_each(states.iter().map(partition)).await?;
+        let created = self.write_each(states.iter().map(state_node)).await?;
         let mut outcomes = Vec::with_capacity(states.len());
         for ((tp, state), created) in states.iter().zip(created) {
             let outcome = match created {
@@ -102,38 +146,32 @@ impl Fence {
         Ok(outcomes)
     }
 
-    async fn create_all(
-        &self,
-        nodes: impl Iterator<Item = (String, Option<Bytes>)>,
-    ) -> Result<Vec<Result<OpResult, Error>>, Lost> {
-        let creates = nodes.map(|(path, data)| self.write(Op::Create { path, data, mode: CreateMode::Persistent }));
-        stream::iter(creates.collect::<Vec<_>>()).buffered(IN_FLIGHT).collect::<Vec<_>>().await.into_iter().collect()
+    async fn write_each(&self, ops: impl Iterator<Item = Op>) -> Result<Vec<Result<OpResult, Error>>, Lost> {
+        let writes: Vec<_> = ops.map(|op| self.write(op)).collect();
+        stream::iter(writes).buffered(IN_FLIGHT).collect::<Vec<_>>().await.into_iter().collect()
     }
 
+    /// In one transaction, or one by one when some other write came before: a conflict is each partition's own.
     pub async fn write_states(
         &self,
         writes: Vec<(TopicPartition, PartitionState, i32)>,
         then: AfterRead,
     ) -> Result<Event, Lost> {
-        let sets: Vec<_> = writes
-            .iter()
-            .map(|(tp, state, version)| {
-                self.write(Op::Set {
-                    path: paths::partition_state(&tp.topic, tp.partition),
-                    data: state.encode(),
-                    version: *version,
-                })
-            })
-            .collect();
-        let results: Vec<_> = stream::iter(sets).buffered(IN_FLIGHT).collect().await;
         let mut written = Vec::with_capacity(writes.len());
-        for ((tp, state, _), result) in writes.into_iter().zip(results) {
-            let outcome = match result? {
-                Ok(OpResult::Set(stat)) => Written::Done { version: stat.version },
-                Err(Error::BadVersion(_)) => Written::Conflict,
-                Ok(_) | Err(_) => Written::Failed,
+        for writes in writes.chunks(MADE_TOGETHER) {
+            let sets = || writes.iter().map(state_change);
+            let results: Vec<Result<OpResult, Error>> = match self.write_together(sets().collect()).await? {
+                Ok(results) => results.into_iter().map(Ok).collect(),
+                Err(_) => self.write_each(sets()).await?,
             };
-            written.push((tp, state, outcome));
+            for ((tp, state, _), result) in writes.iter().zip(results) {
+                let outcome = match result {
+                    Ok(OpResult::Set(stat)) => Written::Done { version: stat.version },
+                    Err(Error::BadVersion(_)) => Written::Conflict,
+                    Ok(_) | Err(_) => Written::Failed,
+                };
+                written.push((tp.clone(), state.clone(), outcome));
+            }
         }
         Ok(Event::StatesWritten { written, then })
     }
@@ -223,12 +261,24 @@ impl Fence {
         Ok(())
     }
 
-    /// The topic's tree from the leaves up, its config node, its delete request. False when something stayed.
+    /// The topic's tree from the leaves up, its config node, its delete request: all in one transaction, or so many
+    /// together as a server takes. False when something stayed.
     pub async fn delete_topic(&self, name: &str) -> Result<bool, Lost> {
-        let config = ConfigEntity::Topic(name.into()).path();
-        Ok(self.delete_tree(&paths::topic(name)).await?
-            && self.delete_tree(&config).await?
-            && self.delete(paths::delete_topic(name)).await?)
+        let mut doomed = self.leaves_first(&paths::topic(name)).await?;
+        doomed.extend(self.leaves_first(&ConfigEntity::Topic(name.into()).path()).await?);
+        doomed.push(paths::delete_topic(name));
+        for together in doomed.chunks(2 * MADE_TOGETHER) {
+            let ops = together.iter().map(|path| Op::Delete { path: path.clone(), version: -1 }).collect();
+            if let Err(error) = self.write_together(ops).await? {
+                tracing::debug!(topic = %name, %error, "nodes are deleted one by one");
+                for path in together {
+                    if !self.delete(path.clone()).await? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
     }
 
     pub async fn delete(&self, path: String) -> Result<bool, Lost> {
@@ -241,14 +291,12 @@ impl Fence {
         }
     }
 
-    /// Children before parents, partitions by number.
-    async fn delete_tree(&self, root: &str) -> Result<bool, Lost> {
-        let mut stack = vec![(root.to_owned(), false)];
-        while let Some((path, emptied)) = stack.pop() {
-            if emptied {
-                if !self.delete(path).await? {
-                    return Ok(false);
-                }
+    /// The nodes of a tree, children before parents, partitions by number.
+    async fn leaves_first(&self, root: &str) -> Result<Vec<String>, Lost> {
+        let (mut stack, mut found) = (vec![(root.to_owned(), false)], Vec::new());
+        while let Some((path, visited)) = stack.pop() {
+            if visited {
+                found.push(path);
                 continue;
             }
             let mut children = match until_known(&*self.store, || self.store.children(&path)).await {
@@ -260,6 +308,19 @@ impl Fence {
             stack.push((path.clone(), true));
             stack.extend(children.into_iter().rev().map(|child| (format!("{path}/{child}"), false)));
         }
-        Ok(true)
+        Ok(found)
     }
+}
+
+fn create(path: String, data: Option<Bytes>) -> Op {
+    Op::Create { path, data, mode: CreateMode::Persistent }
+}
+
+fn state_node((tp, state): &(TopicPartition, PartitionState)) -> Op {
+    create(paths::partition_state(&tp.topic, tp.partition), Some(state.encode()))
+}
+
+fn state_change((tp, state, version): &(TopicPartition, PartitionState, i32)) -> Op {
+    let path = paths::partition_state(&tp.topic, tp.partition);
+    Op::Set { path, data: state.encode(), version: *version }
 }

@@ -1,12 +1,13 @@
 //! From request to znodes to partitions, on one broker. Nodes and JSON as a live 3.9.1 writes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::admin::NewTopic;
 use super::message::ControlBody;
 use super::testing::{Node, tree};
 use crate::config::BrokerConfig;
+use crate::metastore::CreateMode;
 use crate::replication::partition::{PartitionFetch, Reader};
 use crate::storage::log::AppendParams;
 use crate::storage::testing::{batch, client};
@@ -95,6 +96,56 @@ async fn a_topic_lives_from_creation_to_deletion() {
     assert!(node.admin.wait_until_gone("t1", created.id, 1).await, "the deleted one stays gone");
     assert!(!node.admin.wait_until_gone("t1", again.id, 100).await);
     assert_eq!(node.table.get("t1", 0).unwrap().log().unwrap().offsets().log_end, Offset(0));
+}
+
+/// Numbers of the transactions that made `paths`; each is one fsync of the store.
+async fn made_by(node: &Node, paths: &[String]) -> BTreeSet<i64> {
+    let mut made = BTreeSet::new();
+    for path in paths {
+        made.insert(node.eyes.exists(path).await.unwrap().unwrap_or_else(|| panic!("no {path}")).czxid);
+    }
+    made
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_of_many_partitions_costs_two_transactions_and_two_to_delete() {
+    let node = Node::fresh().await;
+    let created = node.create("t", 100, &[]).await;
+    let topic = ["/config/topics/t", "/brokers/topics/t"].map(String::from);
+    let nodes =
+        |p: i32| [format!("/brokers/topics/t/partitions/{p}"), format!("/brokers/topics/t/partitions/{p}/state")];
+    let partitions: Vec<String> = (0..100).flat_map(nodes).chain(["/brokers/topics/t/partitions".into()]).collect();
+    assert_eq!(made_by(&node, &topic).await.len(), 1);
+    assert_eq!(made_by(&node, &partitions).await.len(), 1);
+
+    let now = async || node.eyes.create("/now-", None, CreateMode::PersistentSequential).await.unwrap();
+    let before = made_by(&node, &[now().await]).await;
+    node.admin.delete_topic("t").await.unwrap();
+    assert!(node.admin.wait_until_gone("t", created.id, 20_000).await);
+    let gone = async {
+        while node.node("/admin/delete_topics/t").await.is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), gone).await.unwrap();
+    assert_eq!(node.node("/brokers/topics/t").await, None);
+    let after = made_by(&node, &[now().await]).await;
+    // The request, the leaders' end, the deletion, and the node that tells.
+    assert_eq!(after.first().unwrap() - before.first().unwrap(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_there_already_do_not_keep_a_topic_from_being_made() {
+    let node = Node::fresh().await;
+    // As a creation leaves them that a crash cut short, or an earlier topic of the name.
+    let data = Some(bytes::Bytes::from_static(br#"{"version":1,"config":{"retention.ms":"5"}}"#));
+    node.eyes.create("/config/topics/t", data, CreateMode::Persistent).await.unwrap();
+    node.create("t", 2, &[("retention.ms", "3600000")]).await;
+    let config = r#"{"version":1,"config":{"retention.ms":"3600000"}}"#;
+    assert_eq!(node.node("/config/topics/t").await, Some((config.into(), 1, 0)));
+    node.eyes.create("/brokers/topics/t/partitions/3", None, CreateMode::Persistent).await.unwrap();
+    node.admin.create_partitions("t", 5, None, false).await.unwrap();
+    assert!(node.admin.wait_for_leaders("t", 5, 20_000).await);
 }
 
 #[tokio::test(start_paused = true)]
