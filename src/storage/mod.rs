@@ -60,9 +60,11 @@ pub mod producer_snapshot;
 pub mod producer_state;
 
 mod append;
+mod check_window;
 mod flush;
 pub mod log;
 mod lookup;
+mod partition_files;
 mod recovery;
 mod retention;
 mod truncate;

@@ -1,12 +1,17 @@
 //! Opening a log that lies on the disk: what an orderly stop left is believed, what a crash left is checked.
 //!
 //! ```text
-//! list files → finish interrupted file changes → segments → unclean? read every batch from the recovery point's segment on,
+//! list files → finish interrupted file changes → segments → unclean? walk the batches from the recovery point's segment on,
 //! cut at the first that is not sound → log start, epochs, producers → one writable segment at the end
 //! ```
+//! Of a batch that lies below the recovery point only the head is read: it was fsynced before the checkpoint named that
+//! point, and a cut lowers the checkpoint before other bytes come. The last of them are checked all the same, since a disk
+//! that promised too much forgets what it got last; should they not fit, nothing is trusted. (Kafka reads the segment
+//! whole.)
+//!
 //! Indexes come from the log, never the other way round. Rules: log-format of 3.9, `LogLoader` and `LogSegment.recover`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
@@ -14,13 +19,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 
-use super::append::{control_marker, crc_fits, take_in};
-use super::disk::DiskFile;
-use super::entry::{Entry, HeadScanner, Parsed, read_up_to};
+use super::append::{control_marker, take_in};
+use super::check_window::{Unchecked, Window};
+use super::entry::{Entry, HEAD_MAX, HeadScanner, Parsed, read_up_to};
 use super::epoch_cache::EpochCache;
-use super::file_cache::{DELETED, FileHome, FileKind, file_name};
+use super::file_cache::{FileHome, FileKind, file_name};
 use super::log::{Log, Writer};
 use super::log_dir::LogDir;
+use super::partition_files::PartitionFiles;
 use super::producer_state::ProducerStates;
 use super::segment::Segment;
 use super::view::LogView;
@@ -49,13 +55,11 @@ pub struct LoadParams {
 
 /// Bytes of a control batch that are looked at: head and one small record.
 const MARKER_BYTES: u64 = 256;
-/// Bytes read at once when every batch is checked.
-const CHECK_WINDOW: usize = 1 << 20;
 
 /// Opens (or begins) the log in `home`.
 pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> io::Result<Log> {
     let now_ms = log_dir.now_ms();
-    let mut files = if params.fresh { Files::default() } else { Files::list(&home)? };
+    let mut files = if params.fresh { PartitionFiles::default() } else { PartitionFiles::list(&home)? };
     files.finish_changes(&home)?;
     let interval = params.config.index_interval_bytes.max(0) as u64;
     let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(files.logs.len());
@@ -66,7 +70,7 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
 
     let mut loading =
         Loading { home: &home, producers: Writer::new(files.snapshots.clone()), epochs: EpochCache::default() };
-    // A Kafka that takes a fresh directory over makes the file it misses.
+    // A Kafka that takes the directory over makes the file it misses.
     let epochs_known = params.fresh || loading.read_epochs(&segments)?;
     let epochs_before = loading.epochs.clone();
     let recovery_point = params.recovery_point.unwrap_or(Offset::ZERO);
@@ -81,7 +85,7 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
         Some(_) => match first_to_check {
             Some(first) => {
                 let gaps_below = if params.config.cleanup_compact { Offset(i64::MAX) } else { recovery_point };
-                loading.recover(&mut segments, first, gaps_below)?
+                loading.recover(&mut segments, first, gaps_below, recovery_point)?
             }
             None => match segments[segments.len() - 1].next_offset() {
                 Ok(next) => next,
@@ -89,7 +93,7 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
                 Err(e) if e.kind() == io::ErrorKind::InvalidData => {
                     tracing::warn!("checking the last segment of {}: {e}", params.tp);
                     let last = segments.len() - 1;
-                    loading.recover(&mut segments, last, Offset(i64::MAX))?
+                    loading.recover(&mut segments, last, Offset(i64::MAX), Offset::ZERO)?
                 }
                 Err(e) => return Err(e),
             },
@@ -237,10 +241,33 @@ impl Loading<'_> {
         Ok(false)
     }
 
-    /// Checks every batch from segment `first` on; returns the log end. What follows the first unsound batch goes; so
+    /// [`Loading::walk`], once more without trust when what lay below `trusted` did not deserve it.
+    fn recover(
+        &mut self,
+        segments: &mut Vec<Arc<Segment>>,
+        first: usize,
+        gaps_below: Offset,
+        trusted: Offset,
+    ) -> io::Result<Offset> {
+        if let Some(end) = self.walk(segments, first, gaps_below, trusted)? {
+            return Ok(end);
+        }
+        tracing::warn!("checking {} from its beginning", segments[first].log().path().display());
+        let end = self.walk(segments, first, gaps_below, Offset::ZERO)?;
+        end.ok_or_else(|| io::Error::other("a walk that trusts nothing was disappointed"))
+    }
+
+    /// Walks every batch from segment `first` on, checks those that reach `trusted`; returns the log end, `None` when a
+    /// trusted batch proved damaged. What follows the first unsound batch goes; so
     /// does a segment at or past `gaps_below` that does not begin where the one before it ends: a power loss can take
     /// the end of a file and leave the next file, and a log may lose only its end.
-    fn recover(&mut self, segments: &mut Vec<Arc<Segment>>, first: usize, gaps_below: Offset) -> io::Result<Offset> {
+    fn walk(
+        &mut self,
+        segments: &mut Vec<Arc<Segment>>,
+        first: usize,
+        gaps_below: Offset,
+        trusted: Offset,
+    ) -> io::Result<Option<Offset>> {
         let base = segments[first].base();
         self.load_producers(segments, base, false)?;
         // From here on the batches tell: the file may be ahead of a cut that the crash undid.
@@ -259,7 +286,7 @@ impl Loading<'_> {
             next = next.max(segment.base());
             let before = segment.len();
             segment.begin_recovery()?;
-            let (len, end) = self.check_batches(segment, next)?;
+            let Some((len, end)) = self.walk_batches(segment, next, trusted)? else { return Ok(None) };
             segment.end_recovery(len, end)?;
             next = end;
             if len < before {
@@ -280,28 +307,45 @@ impl Loading<'_> {
             self.producers.snapshots.remove(&segment.base());
         }
         self.drop_snapshots_past(next)?;
-        Ok(next)
+        Ok(Some(next))
     }
 
     fn drop_snapshots_past(&mut self, to: Offset) -> io::Result<()> {
         self.producers.drop_snapshots_past(self.home, to)
     }
 
-    /// Walks the batches of a segment, size, offsets and CRC, and takes in what they say. Returns how many bytes are
-    /// sound and the offset after them.
-    fn check_batches(&mut self, segment: &Segment, mut next: Offset) -> io::Result<(u64, Offset)> {
+    /// Walks the batches of a segment, size and offsets, from `trusted` on and shortly before it the CRC too, and takes in
+    /// what they say. Returns how many bytes are sound and the offset after them; `None` when a batch below `trusted` has
+    /// the wrong CRC.
+    fn walk_batches(
+        &mut self,
+        segment: &Segment,
+        mut next: Offset,
+        trusted: Offset,
+    ) -> io::Result<Option<(u64, Offset)>> {
         let file = segment.log().get()?;
         let len = segment.len();
         let mut position = 0;
         let mut window = Window::new(file.as_ref(), len);
+        let mut unchecked = Unchecked::default();
         loop {
-            let head = window.at(position, super::entry::HEAD_MAX)?;
+            let head = match next < trusted {
+                true => window.head_at(position, HEAD_MAX)?,
+                false => window.at(position, HEAD_MAX)?,
+            };
             let entry = match Entry::parse(head) {
                 Parsed::Entry(entry) if entry.size <= len - position => entry,
                 _ => break,
             };
             let begins = if entry.magic == 2 { entry.base_offset } else { entry.last_offset };
-            if begins < next || !segment.can_hold(entry.last_offset) || !window.crc_fits(position, &entry)? {
+            if begins < next || !segment.can_hold(entry.last_offset) {
+                break;
+            }
+            if entry.last_offset < trusted {
+                unchecked.push(position, entry);
+            } else if !unchecked.fit(&mut window)? {
+                return Ok(None);
+            } else if !window.crc_fits(position, &entry)? {
                 break;
             }
             segment.recover_entry(position, &entry)?;
@@ -309,7 +353,10 @@ impl Loading<'_> {
                 self.epochs.assign(entry.leader_epoch, entry.base_offset);
             }
             if let Some(batch) = entry.batch {
-                let bytes = window.at(position, entry.size.min(MARKER_BYTES) as usize)?;
+                let bytes = match batch.is_control() {
+                    true => window.at(position, entry.size.min(MARKER_BYTES) as usize)?,
+                    false => &[],
+                };
                 let marker = control_marker(&batch, bytes);
                 if let Some(aborted) = take_in(&mut self.producers, &batch, marker) {
                     segment.txns.push(aborted)?;
@@ -318,7 +365,7 @@ impl Loading<'_> {
             next = entry.last_offset + 1;
             position += entry.size;
         }
-        Ok((position, next))
+        Ok(unchecked.fit(&mut window)?.then_some((position, next)))
     }
 
     /// Producers as of `to`: the newest sound snapshot, then the batches after it.
@@ -418,155 +465,5 @@ impl Log {
     }
 }
 
-/// A stretch of a file in memory, moved forward as it is asked for.
-struct Window<'a> {
-    file: &'a dyn DiskFile,
-    len: u64,
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl<'a> Window<'a> {
-    fn new(file: &'a dyn DiskFile, len: u64) -> Window<'a> {
-        Window { file, len, start: 0, bytes: Vec::new() }
-    }
-
-    /// `want` bytes (at most a window) from `position`, fewer at the end of the file.
-    fn at(&mut self, position: u64, want: usize) -> io::Result<&[u8]> {
-        let want = (want as u64).min(self.len.saturating_sub(position)) as usize;
-        let inside = position >= self.start && position + want as u64 <= self.start + self.bytes.len() as u64;
-        if !inside {
-            self.bytes.resize((self.len.saturating_sub(position)).min(CHECK_WINDOW as u64) as usize, 0);
-            self.start = position;
-            read_up_to(self.file, &mut self.bytes, position)?;
-        }
-        let from = ((position - self.start) as usize).min(self.bytes.len());
-        Ok(&self.bytes[from..(from + want).min(self.bytes.len())])
-    }
-
-    /// Whether a whole entry has the CRC it names; a large one is read in pieces.
-    fn crc_fits(&mut self, position: u64, entry: &Entry) -> io::Result<bool> {
-        if entry.size <= CHECK_WINDOW as u64 {
-            let bytes = self.at(position, entry.size as usize)?;
-            return Ok(bytes.len() as u64 == entry.size && crc_fits(bytes, entry));
-        }
-        let (mut at, end) = (position + entry.crc_start(), position + entry.size);
-        let (mut castagnoli, mut ieee) = (0, crc32fast::Hasher::new());
-        while at < end {
-            let piece = self.at(at, (end - at).min(CHECK_WINDOW as u64) as usize)?;
-            if piece.is_empty() {
-                return Ok(false);
-            }
-            match entry.magic {
-                2 => castagnoli = crc32c::crc32c_append(castagnoli, piece),
-                _ => ieee.update(piece),
-            }
-            at += piece.len() as u64;
-        }
-        Ok(entry.crc == if entry.magic == 2 { castagnoli } else { ieee.finalize() })
-    }
-}
-
-/// The files of a partition directory, by what they are.
-#[derive(Debug, Default)]
-struct Files {
-    /// Base → bytes.
-    logs: BTreeMap<Offset, u64>,
-    others: BTreeSet<(Offset, &'static str)>,
-    snapshots: BTreeSet<Offset>,
-    /// Names with a suffix that says a change was under way.
-    deleted: Vec<String>,
-    cleaned: Vec<(Offset, String)>,
-    swap: Vec<(Offset, String)>,
-}
-
-impl Files {
-    fn list(home: &FileHome) -> io::Result<Files> {
-        let mut files = Files::default();
-        let dir = home.path();
-        for entry in home.disk.list(&dir)? {
-            if entry.is_dir {
-                continue;
-            }
-            if entry.name.ends_with(DELETED) {
-                files.deleted.push(entry.name);
-            } else if let Some(front) = entry.name.strip_suffix(".cleaned") {
-                files.cleaned.extend(split_name(front).map(|(base, _)| (base, entry.name.clone())));
-            } else if let Some(front) = entry.name.strip_suffix(".swap") {
-                files.swap.extend(split_name(front).map(|(base, _)| (base, entry.name.clone())));
-            } else if let Some((base, extension)) = split_name(&entry.name) {
-                match extension {
-                    "log" => {
-                        files.logs.insert(base, home.disk.info(&dir.join(&entry.name))?.len);
-                    }
-                    "snapshot" => {
-                        files.snapshots.insert(base);
-                    }
-                    _ => {
-                        let kind = FileKind::ALL.iter().find(|kind| kind.extension() == extension);
-                        files.others.extend(kind.map(|kind| (base, kind.extension())));
-                    }
-                }
-            }
-        }
-        Ok(files)
-    }
-
-    fn has(&self, base: Offset, kind: FileKind) -> bool {
-        self.others.contains(&(base, kind.extension()))
-    }
-
-    /// Ends what a crash interrupted: removals, and replacements of segments by cleaned ones (log-format §8).
-    fn finish_changes(&mut self, home: &FileHome) -> io::Result<()> {
-        let dir = home.path();
-        let disk = home.disk.as_ref();
-        let remove = |name: &str| atomic_file::remove_if_there(disk, &dir.join(name));
-        self.deleted.iter().try_for_each(|name| remove(name))?;
-        // A `.cleaned` beside means the set of `.swap` files from there on is not complete: the originals still are.
-        if let Some(first_cleaned) = self.cleaned.iter().map(|(base, _)| *base).min() {
-            for (_, name) in self.swap.iter().filter(|(base, _)| *base >= first_cleaned) {
-                remove(name)?;
-            }
-            self.swap.retain(|(base, _)| *base < first_cleaned);
-        }
-        self.cleaned.iter().try_for_each(|(_, name)| remove(name))?;
-        let swapped = !self.swap.is_empty();
-        for (base, name) in self.swap.iter().filter(|(_, name)| name.ends_with(".log.swap")) {
-            let file = disk.open(&dir.join(name), super::disk::Open::Read)?;
-            let mut heads = HeadScanner::new(file.as_ref(), 0, file.len()?);
-            let mut end = *base;
-            while let Some((_, entry)) = heads.next_entry()? {
-                end = entry.last_offset + 1;
-            }
-            // What it replaces: every normal segment that lies in its range.
-            let replaced: Vec<Offset> = self.logs.range(*base..end.max(*base + 1)).map(|(base, _)| *base).collect();
-            for base in replaced {
-                for kind in FileKind::ALL {
-                    remove(&file_name(base, kind.extension()))?;
-                }
-            }
-        }
-        for (_, name) in &self.swap {
-            disk.rename(&dir.join(name), &dir.join(name.trim_end_matches(".swap")))?;
-        }
-        if swapped {
-            disk.sync_dir(&dir)?;
-            *self = Files::list(home)?;
-        }
-        let orphans: Vec<_> = self.others.iter().copied().filter(|(base, _)| !self.logs.contains_key(base)).collect();
-        for (base, extension) in orphans {
-            tracing::warn!("removing {} without a log beside it", dir.join(file_name(base, extension)).display());
-            remove(&file_name(base, extension))?;
-            self.others.remove(&(base, extension));
-        }
-        Ok(())
-    }
-}
-
-/// `00000000000000000042.log` → (42, "log").
-fn split_name(name: &str) -> Option<(Offset, &str)> {
-    let (base, extension) = name.split_once('.')?;
-    (base.len() == 20 && base.bytes().all(|b| b.is_ascii_digit()))
-        .then(|| base.parse().ok())?
-        .map(|base| (Offset(base), extension))
-}
+#[cfg(test)]
+mod tests;
