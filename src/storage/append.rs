@@ -185,6 +185,8 @@ impl Log {
         if self.must_roll(writer, config, &active, bytes.len() as u64, max_timestamp, last, now_ms)? {
             active = self.roll(writer, config, first, now_ms)?;
         }
+        // The first batch may make the file.
+        writer.names_unsynced |= active.is_empty();
         active.append(bytes)?;
         let mut txns = false;
         for (position, entry) in entries(bytes) {
@@ -268,11 +270,13 @@ impl Log {
     /// Writes the producers' state as of `offset` (exclusive) unless the newest snapshot says just that. Whether it did.
     /// Where nothing changed it is written all the same: a start reads every batch behind the newest one.
     pub(super) fn snapshot_producers(&self, writer: &mut Writer, offset: Offset, sync: bool) -> io::Result<bool> {
-        if !writer.producers.is_dirty() && writer.snapshots.last() == Some(&offset) {
+        let as_it_is = !writer.producers.is_dirty() && writer.snapshots.last() == Some(&offset);
+        if as_it_is && (writer.snapshot_synced || !sync) {
             return Ok(false);
         }
         producer_snapshot::write(self.home.disk.as_ref(), &self.home.path(), offset, &writer.producers, sync)?;
         writer.snapshots.insert(offset);
+        writer.snapshot_synced = sync;
         writer.producers.set_clean();
         self.drop_stray_snapshots(writer)?;
         Ok(true)

@@ -193,6 +193,8 @@ pub(super) struct Writer {
     pub producers: ProducerStates,
     /// Offsets of the producer snapshots on disk.
     pub snapshots: BTreeSet<Offset>,
+    /// The newest of them survives a power loss.
+    pub snapshot_synced: bool,
     /// Subtracted from `segment.ms` for the active segment.
     pub roll_jitter_ms: i64,
     /// The directory, its name in the log directory and `partition.metadata` survive a power loss.

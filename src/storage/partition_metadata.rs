@@ -14,10 +14,14 @@ use crate::types::TopicId;
 
 pub const NAME: &str = "partition.metadata";
 
-/// The id; `None` when there is no file (topics born before ids).
+/// The id; `None` when there is no file (topics born before ids), or an empty one: a power loss can leave the name of a file
+/// without its bytes, and the next fsync of the log writes it again.
 pub fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Option<TopicId>> {
     let path = dir.join(NAME);
-    let Some(bytes) = atomic_file::read_if_there(disk, &path)? else { return Ok(None) };
+    let bytes = atomic_file::read_if_there(disk, &path)?.unwrap_or_default();
+    if bytes.is_empty() {
+        return Ok(None);
+    }
     let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("malformed {}", path.display()));
     let text = std::str::from_utf8(&bytes).map_err(|_| bad())?;
     let mut lines = text.lines();

@@ -120,8 +120,8 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
         let base = params.log_start.unwrap_or(Offset::ZERO);
         log_end = base;
         let preallocate = params.config.preallocate.then_some(params.config.segment_bytes.max(0) as u64);
-        segments.push(Arc::new(Segment::create(&home, base, preallocate, interval, now_ms)?));
-        loading.producers.names_unsynced = true;
+        segments.push(Arc::new(Segment::begin(&home, base, preallocate, interval, now_ms)?));
+        loading.producers.names_unsynced = preallocate.is_some();
     }
     let log_start = params.log_start.unwrap_or(Offset::ZERO).max(first_base.unwrap_or(log_end)).min(log_end);
 
@@ -163,16 +163,13 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
     let no_epochs = log.epochs.read().entries().is_empty();
     if epochs_changed || (!epochs_known && !no_epochs) {
         log.write_epochs()?;
-    } else if !epochs_known {
-        // A Kafka finds the file, empty, in a partition without records.
-        let file = home.disk.open(&home.path().join(checkpoint::LEADER_EPOCH), super::disk::Open::Create)?;
-        file.set_len(0)?;
     }
     {
         let mut writer = log.writer.lock();
         log.publish_first_unstable(&writer.producers);
         if recovered {
-            log.snapshot_producers(&mut writer, log_end, true)?;
+            // Without an fsync, which would wait for what others wrote: what a power loss takes of it is made again.
+            log.snapshot_producers(&mut writer, log_end, false)?;
         }
     }
     Ok(log)
@@ -183,6 +180,7 @@ impl Writer {
         Writer {
             producers: ProducerStates::default(),
             snapshots,
+            snapshot_synced: true,
             roll_jitter_ms: 0,
             home_durable: false,
             names_unsynced: false,

@@ -9,13 +9,18 @@
 //! The writer appends to the last segment of a log; every other one is sealed and never changes until it is deleted.
 //! Readers see what lies below [`Segment::len`]. Never decides when to roll; never looks at records.
 
-use std::collections::VecDeque;
+mod recent;
+mod times;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+pub use self::recent::Located;
+use self::recent::Recent;
+use super::disk::DiskFile;
 use super::entry::{Entry, HeadScanner, entries};
 use super::file_cache::{DELETED, FileHome, FileKind, LazyFile, file_name};
 use super::offset_index::{OffsetEntry, OffsetIndex};
@@ -23,8 +28,8 @@ use super::time_index::TimeIndex;
 use super::txn_index::TxnIndex;
 use crate::types::Offset;
 
-/// Batches whose positions a segment remembers, so that reads at the tail and at the high watermark need no search.
-const RECENT: usize = 32;
+/// Bytes of a segment up to which walking it is sooner done than opening its indexes.
+const WALKED_WHOLE: u64 = 8 << 10;
 
 /// A segment, active or sealed.
 #[derive(Debug)]
@@ -69,22 +74,6 @@ impl Tail {
     }
 }
 
-/// The newest batches: (base offset, position), and where the next will lie.
-#[derive(Debug)]
-struct Recent {
-    batches: VecDeque<(Offset, u64)>,
-    /// `None` until it is known.
-    end: Option<(Offset, u64)>,
-}
-
-/// Where a batch lies in its segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Located {
-    pub position: u64,
-    /// Bytes.
-    pub size: u64,
-}
-
 impl Segment {
     /// A segment that lies in the directory; nothing is read yet. Without a batch its indexes are empty, whatever their
     /// files hold.
@@ -110,7 +99,22 @@ impl Segment {
             created_ms: now_ms,
             index_interval,
             tail: Mutex::new(Tail { writable: len == 0, ..Tail::new(base) }),
-            recent: Mutex::new(Recent { batches: VecDeque::new(), end: (len == 0).then_some((base, 0)) }),
+            recent: Mutex::new(Recent::new((len == 0).then_some((base, 0)))),
+        }
+    }
+
+    /// The first segment of a log without files. Its own is made by the first batch, unless `preallocate` asks for it now:
+    /// of thousands of partitions that a broker is given at once most may never hold a record.
+    pub fn begin(
+        home: &Arc<FileHome>,
+        base: Offset,
+        preallocate: Option<u64>,
+        index_interval: u64,
+        now_ms: i64,
+    ) -> io::Result<Segment> {
+        match preallocate {
+            Some(_) => Segment::create(home, base, preallocate, index_interval, now_ms),
+            None => Ok(Segment::open(home, base, 0, false, index_interval, now_ms)),
         }
     }
 
@@ -175,7 +179,7 @@ impl Segment {
 
     /// Appends whole batches. They are readable once the log's end says so.
     pub fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        let file = self.log.get()?;
+        let file = self.file_to_write()?;
         let mut tail = self.tail.lock();
         self.make_writable(&mut tail)?;
         let at = self.len.load(Ordering::Relaxed);
@@ -183,20 +187,14 @@ impl Segment {
         for (position, entry) in entries(bytes) {
             self.note(&mut tail, at + position as u64, &entry)?;
         }
-        self.remember(at, bytes);
+        self.recent.lock().push(at, bytes);
         self.len.store(at + bytes.len() as u64, Ordering::Release);
         Ok(())
     }
 
-    fn remember(&self, at: u64, bytes: &[u8]) {
-        let mut recent = self.recent.lock();
-        for (position, entry) in entries(bytes) {
-            if recent.batches.len() == RECENT {
-                recent.batches.pop_front();
-            }
-            recent.batches.push_back((entry.base_offset, at + position as u64));
-            recent.end = Some((entry.last_offset + 1, at + position as u64 + entry.size));
-        }
+    /// See [`Segment::begin`].
+    fn file_to_write(&self) -> io::Result<Arc<dyn DiskFile>> {
+        if self.is_empty() { self.log.create() } else { self.log.get() }
     }
 
     fn make_writable(&self, tail: &mut Tail) -> io::Result<()> {
@@ -265,9 +263,7 @@ impl Segment {
         if file.len()? != len {
             file.set_len(len)?;
         }
-        let mut recent = self.recent.lock();
-        recent.batches.clear();
-        recent.end = Some((next_offset, len));
+        *self.recent.lock() = Recent::new(Some((next_offset, len)));
         self.len.store(len, Ordering::Release);
         Ok(())
     }
@@ -360,7 +356,12 @@ impl Segment {
 
     /// Runs `look`; when an index proves missing or damaged, builds both again from the log and runs it once more.
     fn with_sane_indexes<T>(&self, look: impl Fn() -> io::Result<T>) -> io::Result<T> {
-        match self.sane().and_then(|()| look()) {
+        self.with_indexes(|| self.sane(), look)
+    }
+
+    /// The same for one who needs no more than `check` looks at.
+    fn with_indexes<T>(&self, check: impl Fn() -> io::Result<()>, look: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match check().and_then(|()| look()) {
             Err(e) if is_insane(&e) => {
                 let tail = self.tail.lock();
                 // The indexes of a segment that is written to are this process's own.
@@ -405,92 +406,41 @@ impl Segment {
         if len == 0 {
             return Ok(self.base);
         }
-        let next = self.with_sane_indexes(|| {
-            let start = self.offsets.last()?.map_or(0, |last| last.position.max(0) as u64);
-            let file = self.log.get()?;
-            let mut heads = HeadScanner::new(file.as_ref(), start, len);
-            let mut next: Option<Offset> = None;
-            while let Some((position, entry)) = heads.next_entry()? {
-                let begins = if entry.magic == 2 { entry.base_offset } else { entry.last_offset };
-                if begins < next.unwrap_or(self.base) || !self.can_hold(entry.last_offset) {
-                    return Ok(Err(self.damaged(position)));
-                }
-                next = Some(entry.last_offset + 1);
-            }
-            match next {
-                // The index is to blame.
-                None => Err(self.damaged(start)),
-                Some(_) if heads.position() < len => Ok(Err(self.damaged(heads.position()))),
-                Some(next) => Ok(Ok(next)),
-            }
-        })??;
-        self.recent.lock().end = Some((next, len));
+        let next = match len <= WALKED_WHOLE {
+            true => self.end_from(0)?,
+            false => self.with_indexes(
+                || self.offsets.check(len),
+                || self.end_from(self.offsets.last()?.map_or(0, |last| last.position.max(0) as u64)),
+            )?,
+        }?;
+        *self.recent.lock() = Recent::new(Some((next, len)));
         Ok(next)
+    }
+
+    /// The offset behind the last batch, found by walking from the one at `start`, or what damage is in the way. When
+    /// there is none at `start`, whoever said so is to blame.
+    fn end_from(&self, start: u64) -> io::Result<io::Result<Offset>> {
+        let (file, len) = (self.log.get()?, self.len());
+        let mut heads = HeadScanner::new(file.as_ref(), start, len);
+        let mut next: Option<Offset> = None;
+        while let Some((position, entry)) = heads.next_entry()? {
+            let begins = if entry.magic == 2 { entry.base_offset } else { entry.last_offset };
+            if begins < next.unwrap_or(self.base) || !self.can_hold(entry.last_offset) {
+                return Ok(Err(self.damaged(position)));
+            }
+            next = Some(entry.last_offset + 1);
+        }
+        match next {
+            None => Err(self.damaged(start)),
+            Some(_) if heads.position() < len => Ok(Err(self.damaged(heads.position()))),
+            Some(next) => Ok(Ok(next)),
+        }
     }
 
     /// Offset of the first index entry at or past a position.
     pub fn offset_at_or_after_position(&self, position: u64) -> io::Result<Option<Offset>> {
         self.with_sane_indexes(|| {
             Ok(self.offsets.first_at_or_after(position)?.map(|entry| self.base + i64::from(entry.relative)))
-        })
-    }
-
-    /// Largest timestamp of a record; -1 when unknown or without records.
-    pub fn max_timestamp(&self) -> io::Result<i64> {
-        {
-            let tail = self.tail.lock();
-            if tail.writable {
-                return Ok(tail.max_timestamp_ms);
-            }
-        }
-        self.with_sane_indexes(|| Ok(self.times.last()?.map_or(-1, |last| last.timestamp_ms)))
-    }
-
-    /// Largest timestamp and the last offset of the first batch that has it.
-    pub fn max_timestamp_and_offset(&self) -> io::Result<(i64, Offset)> {
-        {
-            let tail = self.tail.lock();
-            if tail.writable {
-                return Ok((tail.max_timestamp_ms, tail.max_timestamp_offset));
-            }
-        }
-        self.with_sane_indexes(|| {
-            Ok(self
-                .times
-                .last()?
-                .map_or((-1, self.base), |last| (last.timestamp_ms, self.base + i64::from(last.relative))))
-        })
-    }
-
-    /// What retention by time goes by: the largest timestamp, else the file's modification time.
-    pub fn retention_timestamp(&self) -> io::Result<i64> {
-        match self.max_timestamp()? {
-            -1 => self.modified_ms(),
-            timestamp => Ok(timestamp),
-        }
-    }
-
-    /// When the file was last written, ms since the epoch.
-    pub fn modified_ms(&self) -> io::Result<i64> {
-        Ok(self.home.disk.info(&self.log.path())?.modified_ms)
-    }
-
-    /// Largest timestamp of the first batch; -1 when that has none, `None` when there is no batch.
-    pub fn first_timestamp(&self) -> io::Result<Option<i64>> {
-        let mut tail = self.tail.lock();
-        if tail.first_timestamp_ms.is_none() && !self.is_empty() {
-            let file = self.log.get()?;
-            tail.first_timestamp_ms =
-                HeadScanner::new(file.as_ref(), 0, self.len()).next_entry()?.map(|(_, entry)| entry.max_timestamp);
-        }
-        Ok(tail.first_timestamp_ms)
-    }
-
-    /// A position before which no batch holds a record with a timestamp ≥ `timestamp_ms`.
-    pub fn position_before_timestamp(&self, timestamp_ms: i64) -> io::Result<u64> {
-        self.with_sane_indexes(|| {
-            let relative = self.times.relative_before(timestamp_ms)?;
-            self.offsets.position_at_or_before(relative)
         })
     }
 
@@ -505,7 +455,7 @@ impl Segment {
         self.make_writable(&mut tail)?;
         let last = self.relative(tail.max_timestamp_offset);
         self.times.push_if_risen(tail.max_timestamp_ms, last)?;
-        let file = self.log.get()?;
+        let file = self.file_to_write()?;
         if file.len()? != self.len() {
             file.set_len(self.len())?;
         }
@@ -523,14 +473,16 @@ impl Segment {
         // A cut of the log may make this the active one again: its indexes are then read back.
         tail.writable = false;
         drop(tail);
-        let mut recent = self.recent.lock();
-        recent.batches = VecDeque::new();
+        self.recent.lock().forget();
         Ok(())
     }
 
     /// fsyncs the log, and with `indexes` the index files.
     pub fn sync(&self, indexes: bool) -> io::Result<()> {
-        self.log.get()?.sync()?;
+        match self.is_empty() {
+            true => self.log.sync_if_there()?,
+            false => self.log.get()?.sync()?,
+        }
         if indexes {
             self.sync_indexes()?;
         }
@@ -577,22 +529,4 @@ impl Segment {
 
 fn is_insane(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
-}
-
-impl Recent {
-    /// `Some` when these batches know the answer: where the batch that reaches `target` lies, or that none does.
-    fn locate(&self, target: Offset) -> Option<Option<Located>> {
-        let end = self.end?;
-        if target >= end.0 {
-            return Some(None);
-        }
-        let (first, _) = self.batches.front()?;
-        if target < *first {
-            return None;
-        }
-        let at = self.batches.partition_point(|(base, _)| *base <= target);
-        let (_, position) = self.batches.get(at.checked_sub(1)?)?;
-        let next = self.batches.get(at).map_or(end.1, |(_, position)| *position);
-        Some(Some(Located { position: *position, size: next - position }))
-    }
 }

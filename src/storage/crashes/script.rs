@@ -110,6 +110,7 @@ pub const SCRIPTS: &[Script] = &[
         &[Append(6), Flush, Replicate, Raise(5), Tasks],
         &[Delete, Append(1), Flush, Tasks, Append(1)],
     ),
+    script("a stop with nothing done since a recovery", &[Append(6), Flush, Append(1)], &[Stop, Stop, Tasks]),
     script("orderly stops", &[Append(6), Flush, Stop], &[Append(2), Stop, Append(3), Replicate, Stop, Tasks]),
 ];
 

@@ -48,6 +48,50 @@ fn what_was_appended_is_there_after_a_stop_and_after_a_kill() {
 }
 
 #[test]
+fn a_partition_without_records_is_a_directory_and_nothing_else() {
+    let (disk, world) = sim();
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    let in_home = || disk.list(Path::new("/logs/t-0")).unwrap().len();
+    assert_eq!(in_home(), 0);
+    log.assign_epoch(LeaderEpoch(3)).unwrap();
+    log.flush().unwrap();
+    world.clock.advance(400_000);
+    manager.run_due_tasks();
+    assert_eq!(log.segments_modified().unwrap(), [(Offset(0), 1_000_000)]);
+    manager.close();
+    assert_eq!((in_home(), manager.any_offline()), (0, false));
+
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    // A follower may begin past a gap.
+    let mut bytes = batch(2);
+    crate::wire::batch::stamp::set_base_offset(&mut bytes, Offset(7));
+    log.append_as_follower(&bytes, 1000).unwrap();
+    log.flush().unwrap();
+    let disk = disk.after_crash(Keep::Nothing);
+    let world = World::new(Arc::new(disk), "/logs", Arc::new(ManualClock::at(1_000_000)));
+    let log = world.log(&world.start().unwrap(), "t").unwrap();
+    assert_eq!(batches(&log).len(), 1, "what was flushed is there with its names");
+}
+
+#[test]
+fn an_empty_partition_metadata_is_written_again() {
+    let (disk, world) = sim();
+    let manager = world.start().unwrap();
+    world.log(&manager, "t").unwrap().append_as_leader(&mut batch(1), client(0, 1000)).unwrap();
+    manager.close();
+    let path = Path::new("/logs/t-0/partition.metadata");
+    let told = atomic_file::read(&disk, path).unwrap();
+    assert!(!told.is_empty());
+    disk.edit(path, Vec::clear).unwrap();
+    let manager = world.start().unwrap();
+    world.log(&manager, "t").unwrap().append_as_leader(&mut batch(1), client(0, 1000)).unwrap();
+    manager.run_due_tasks();
+    assert_eq!(atomic_file::read(&disk, path).unwrap(), told);
+}
+
+#[test]
 fn an_orderly_stop_leaves_nothing_for_the_next_start_to_read() {
     let home = tempfile::tempdir().unwrap();
     let world = World::new(Arc::new(RealDisk), home.path().join("logs"), Arc::new(ManualClock::at(1000)));
