@@ -10,19 +10,35 @@ use crate::storage::manager::LogManager;
 /// What became due in the meantime (a topic was deleted, a flush was configured) is seen within this.
 const LONGEST_MS: i64 = 1_000;
 const SHORTEST_MS: i64 = 10;
+/// Segments are rolled, and new logs written to, by many partitions at once: their fsyncs gather.
+const GATHER: Duration = Duration::from_millis(10);
 
-/// Runs due tasks on the blocking pool until the broker stops.
+/// Runs due tasks on the blocking pool until the broker stops; fsyncs that are asked for meanwhile wait for no task's time.
 pub fn start(spawner: &Arc<dyn Spawner>, logs: &Arc<LogManager>, shutdown: &Shutdown) {
     let (on_pool, logs, shutdown) = (spawner.clone(), logs.clone(), shutdown.clone());
     spawner.control(Box::pin(async move {
         loop {
-            let logs = logs.clone();
-            let Ok(due_ms) = blocking(&on_pool, move || logs.run_due_tasks()).await else { return };
+            let due = logs.clone();
+            let Ok(due_ms) = blocking(&on_pool, move || due.run_due_tasks()).await else { return };
             let wait = u64::try_from(due_ms.clamp(SHORTEST_MS, LONGEST_MS)).unwrap_or(0);
+            let until = tokio::time::sleep(Duration::from_millis(wait));
             tokio::select! {
                 () = shutdown.requested() => return,
-                () = tokio::time::sleep(Duration::from_millis(wait)) => {}
+                () = until => {}
+                () = flush_when_asked(&on_pool, &logs) => return,
             }
         }
     }));
+}
+
+/// Until the pool is gone.
+async fn flush_when_asked(on_pool: &Arc<dyn Spawner>, logs: &Arc<LogManager>) {
+    loop {
+        logs.flush_is_asked().await;
+        tokio::time::sleep(GATHER).await;
+        let asked = logs.clone();
+        if blocking(on_pool, move || asked.flush_asked()).await.is_err() {
+            return;
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::checkpoint_file::Checkpoints;
 use super::disk::Disk;
@@ -21,6 +22,8 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub cache: Arc<FileCache>,
+    /// Told when an fsync is asked for.
+    pub flush_asked: Arc<Notify>,
 }
 
 /// Told once, with the directory's path, when it goes offline; from whatever thread met the failure.
@@ -134,9 +137,10 @@ impl LogDir {
         }
     }
 
-    /// Asks for an fsync of a log at the next run of due tasks.
+    /// Asks for an fsync of a log by the broker's timer.
     pub fn flush_soon(&self, tp: &TopicPartition) {
         self.to_flush.lock().push(tp.clone());
+        self.around.flush_asked.notify_one();
     }
 
     pub fn take_flushes(&self) -> Vec<TopicPartition> {

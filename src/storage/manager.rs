@@ -29,7 +29,7 @@ use crate::random::Random;
 use crate::types::{BrokerId, TopicId, TopicPartition};
 
 /// Descriptors that segment files may hold at most.
-const OPEN_FILES_MAX: u64 = 12_000;
+const OPEN_FILES_MAX: u64 = 3_500;
 
 /// Three quarters of what the process may hold: the rest is for connections.
 fn open_files() -> usize {
@@ -120,7 +120,7 @@ impl LogManager {
         config: Arc<BrokerConfig>,
     ) -> Result<LogManager, ManagerError> {
         let cache = FileCache::new(open_files());
-        let around = Surroundings { disk, clock, random, cache };
+        let around = Surroundings { disk, clock, random, cache, flush_asked: Arc::default() };
         let mut dirs: Vec<DirState> = Vec::new();
         let mut stored: Option<(PathBuf, MetaProperties)> = None;
         let mut failures = Vec::new();

@@ -55,6 +55,7 @@ impl LogManager {
     pub fn run_due_tasks(&self) -> i64 {
         let now_ms = self.around.clock.monotonic_ms();
         let mut due = self.due.lock();
+        self.flush_asked();
         let flush_ms = self.flush_due();
         let config = &self.config;
         if reached(&mut due.retention, now_ms, config.log_retention_check_interval_ms) {
@@ -82,8 +83,13 @@ impl LogManager {
         next.saturating_sub(self.around.clock.monotonic_ms()).clamp(1, flush_ms)
     }
 
-    /// fsyncs what rolls left behind, the homes of new logs and what `flush.ms` asks for; returns how soon to look again at the latest.
-    fn flush_due(&self) -> i64 {
+    /// Completes when an fsync was asked for that [`LogManager::flush_asked`] makes.
+    pub async fn flush_is_asked(&self) {
+        self.around.flush_asked.notified().await;
+    }
+
+    /// fsyncs what rolls left behind and the homes of new logs.
+    pub fn flush_asked(&self) {
         let threads = self.around.disk.concurrency();
         for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
             in_parallel(threads, &state.dir.take_flushes(), |tp| {
@@ -93,6 +99,10 @@ impl LogManager {
                 let _ = log.flush_to(sealed_end);
             });
         }
+    }
+
+    /// fsyncs what `flush.ms` asks for; returns how soon to look again at the latest.
+    fn flush_due(&self) -> i64 {
         let now_ms = self.around.clock.monotonic_ms();
         let mut soonest = i64::MAX;
         for log in self.all() {

@@ -1,3 +1,5 @@
+use futures_util::FutureExt;
+
 use super::*;
 use crate::clock::ManualClock;
 use crate::random::SeededRandom;
@@ -87,8 +89,28 @@ fn an_empty_partition_metadata_is_written_again() {
     disk.edit(path, Vec::clear).unwrap();
     let manager = world.start().unwrap();
     world.log(&manager, "t").unwrap().append_as_leader(&mut batch(1), client(0, 1000)).unwrap();
-    manager.run_due_tasks();
+    manager.flush_asked();
     assert_eq!(atomic_file::read(&disk, path).unwrap(), told);
+}
+
+#[test]
+fn a_new_log_and_a_rolled_segment_ask_for_their_fsync_at_once() {
+    let (disk, mut world) = sim();
+    world.topic.segment_bytes = 200;
+    let manager = world.start().unwrap();
+    let log = world.log(&manager, "t").unwrap();
+    let asked = || manager.flush_is_asked().now_or_never().is_some();
+    assert!(!asked());
+    for (roll, batches) in [(false, 1), (true, 2)] {
+        for _ in 0..batches {
+            log.append_as_leader(&mut batch(3), client(0, 1000)).unwrap();
+        }
+        assert_eq!((asked(), asked()), (true, false));
+        assert_eq!(log.view.load().segments.len() > 1, roll);
+        manager.flush_asked();
+    }
+    assert!(log.recovery_point() >= log.active().unwrap().base());
+    assert!(disk.info(Path::new("/logs/t-0/partition.metadata")).is_ok());
 }
 
 #[test]
