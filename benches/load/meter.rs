@@ -2,7 +2,7 @@
 
 use std::fs::{read_dir, read_to_string};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Clock ticks of /proc/PID/stat per second: USER_HZ, 100 on every Linux.
 const TICKS: f64 = 100.0;
@@ -47,6 +47,25 @@ pub fn descriptors(pid: u32) -> f64 {
 fn status(path: &std::path::Path, field: &str) -> Option<f64> {
     let text = read_to_string(path).ok()?;
     text.lines().find_map(|l| l.strip_prefix(field)?.split_whitespace().next()?.parse().ok())
+}
+
+/// Bytes that the disk may still be owed when a measurement begins.
+const OWED_MAX: f64 = 16e6;
+const DRAIN_LIMIT: Duration = Duration::from_secs(90);
+
+/// Returns when the page cache has been written back: what is still owed would be in the way of what is measured.
+pub fn written_back() {
+    rustix::fs::sync();
+    let until = Instant::now() + DRAIN_LIMIT;
+    while owed() > OWED_MAX && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Bytes written and not on the disk yet, of all processes.
+fn owed() -> f64 {
+    let path = std::path::Path::new("/proc/meminfo");
+    ["Dirty:", "Writeback:"].iter().filter_map(|field| status(path, field)).sum::<f64>() * 1024.0
 }
 
 /// The beginning of a measured stretch.

@@ -8,6 +8,7 @@ use crate::admin::{delete_topic, end_offsets};
 use crate::drive::{Amount, Closed, Consume, Ledger, Outcome, Peer, Produced};
 use crate::figure::{Figure, Sheet};
 use crate::fleet::{Fleet, Who};
+use crate::meter::written_back;
 use crate::process::Server;
 use crate::wire::{Batch, Produce};
 
@@ -45,15 +46,11 @@ fn run(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, sizes: Sizes) -> Outcome<
     let (batch, topic) = (Batch::filling(BATCH, 1024, timestamp_ms), fleet.fresh_topic());
     let deep_bytes = (sizes.deep_gb * 1e9) as u64;
     let shallow = fleet.kept(who, "shallow", |server| fill(&server.peer(), DEEP_TOPIC, &batch, SHALLOW))?;
+    written_back();
     let shallow_start = clean_start(shallow, timestamp_ms)?;
     shallow.stop(Signal::TERM)?;
 
-    let deep = fleet.kept(who, "deep", |server| {
-        fill(&server.peer(), DEEP_TOPIC, &batch, deep_bytes)?;
-        // What is still to be written back would be in the way of everything measured here.
-        rustix::fs::sync();
-        Ok(())
-    })?;
+    let deep = fleet.kept(who, "deep", |server| fill(&server.peer(), DEEP_TOPIC, &batch, deep_bytes))?;
     let peer = deep.peer();
     fill(&peer, &topic, &batch, SHALLOW)?;
     let (small, big) = (speeds(&peer, &topic, SHALLOW, &batch)?, speeds(&peer, DEEP_TOPIC, deep_bytes, &batch)?);
@@ -62,8 +59,10 @@ fn run(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, sizes: Sizes) -> Outcome<
     sheet.add(APPEND_P99.name, big.append_p99 / small.append_p99)?;
     sheet.add(SPEED.name, big.mb_s / small.mb_s)?;
     sheet.add(FETCH_P50.name, big.fetch_p50 / small.fetch_p50)?;
+    written_back();
 
     sheet.add(START.name, clean_start(deep, timestamp_ms)? / shallow_start)?;
+    written_back();
     append(&deep.peer(), DEEP_TOPIC, &batch, 4, Amount::Bytes(TAIL))?;
     let end = end_offsets(&deep.addr, DEEP_TOPIC, 1)?[0];
     deep.stop(Signal::KILL)?;
@@ -80,6 +79,7 @@ fn clean_start(server: &mut Server, timestamp_ms: i64) -> Outcome<f64> {
 }
 
 fn speeds(peer: &Peer, topic: &str, filled: u64, batch: &Batch) -> Outcome<Speeds> {
+    written_back();
     let end = end_offsets(&peer.addr, topic, 1)?[0];
     // Batches of the first fill: between those that rounds have appended lie single records.
     let whole = (filled / batch.bytes.len() as u64) as i64;

@@ -48,7 +48,7 @@ fn run(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, sizes: Sizes) -> Outcome<
     let with_partitions = resident_mb(peer.pid);
     sheet.add(PARTITIONS.name, with_partitions - idle)?;
 
-    let connections = idle_connections(&peer)?;
+    let connections = idle_connections(&peer, CONNECTIONS)?;
     std::thread::sleep(REST);
     sheet.add(IDLE_CONNECTIONS.name, resident_mb(peer.pid) - with_partitions)?;
     drop(connections);
@@ -60,9 +60,9 @@ fn run(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, sizes: Sizes) -> Outcome<
 }
 
 /// Connections that have asked one thing.
-fn idle_connections(peer: &Peer) -> Outcome<Vec<Connection>> {
+pub fn idle_connections(peer: &Peer, count: usize) -> Outcome<Vec<Connection>> {
     let mut open = Vec::new();
-    for _ in 0..CONNECTIONS {
+    for _ in 0..count {
         let mut connection = Connection::open(&peer.addr)?;
         connection.call(&Writer::request(API_VERSIONS, 0).done(0))?;
         open.push(connection);

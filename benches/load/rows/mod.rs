@@ -94,9 +94,9 @@ pub fn all(sizes: Sizes) -> Vec<Row> {
     rows.extend(fanout::rows(sizes));
     rows.extend(latency::rows(sizes));
     rows.push(durable::row(sizes));
-    rows.push(waiting::row(sizes));
+    rows.extend(waiting::rows(sizes));
     rows.push(topics::row());
-    rows.push(start::row());
+    rows.extend(start::rows(sizes));
     rows.push(memory::row(sizes));
     rows.push(recovery::row());
     rows.push(partitions::row(sizes));

@@ -1,15 +1,16 @@
-//! From exec to the first acknowledged produce: row 10. With 10,000 partitions it is measured in the row that has them.
+//! From exec to the first acknowledged produce: row 10.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::Row;
+use super::{Rival, Row, Sizes};
 use crate::admin::{create_topic, settle};
 use crate::connection::{Connection, wait_for};
 use crate::drive::{Outcome, Peer};
 use crate::figure::{Figure, Sheet};
 use crate::fleet::{Fleet, Who};
+use crate::meter::written_back;
 use crate::process::Server;
 use crate::wire::{Batch, Produce};
 
@@ -20,10 +21,17 @@ const TOPIC: &str = "many";
 const LISTEN: Figure = Figure::less("listening ms");
 const EMPTY: Figure = Figure::less("acked ms").of_value(50.0, 20.0);
 const THOUSAND: Figure = Figure::less("1,000 partitions: acked ms").of_value(200.0, 80.0);
+const MYRIAD: Figure = Figure::less("10,000 partitions: acked ms").of_value(1500.0, 500.0);
 
-pub fn row() -> Row {
+pub fn rows(sizes: Sizes) -> Vec<Row> {
     let what = "exec to first acknowledged produce, after a clean stop; P: exec to listening";
-    Row::new("start", "10", what, vec![LISTEN, EMPTY, THOUSAND], run)
+    let start = Row::new("start", "10", what, vec![LISTEN, EMPTY, THOUSAND], run);
+    let what = "the same with 10,000 partitions";
+    let measure = move |fleet: &mut Fleet, who, sheet: &mut Sheet| {
+        let acked_ms = again_with(fleet, who, "many thousand", sizes.partitions)?;
+        Ok(sheet.add(MYRIAD.name, acked_ms)?)
+    };
+    vec![start, Row::new("start-10000", "10", what, vec![MYRIAD], measure).without_limit().rival(Rival::Never)]
 }
 
 fn run(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
@@ -39,11 +47,18 @@ fn run(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
     sheet.add(EMPTY.name, until_acked(&server, "first", fleet.timestamp_ms)?)?;
     drop(server);
 
+    let acked_ms = again_with(fleet, who, "thousand", 1000)?;
+    Ok(sheet.add(THOUSAND.name, acked_ms)?)
+}
+
+/// Milliseconds to the first acknowledgement of a server that was stopped in order and has so many partitions.
+fn again_with(fleet: &mut Fleet, who: Who, key: &'static str, partitions: i32) -> Outcome<f64> {
     let timestamp_ms = fleet.timestamp_ms;
-    let server = fleet.kept(who, "thousand", |server| make_partitions(&server.peer(), TOPIC, 1000, timestamp_ms))?;
+    let server = fleet.kept(who, key, |server| make_partitions(&server.peer(), TOPIC, partitions, timestamp_ms))?;
     server.stop(Signal::TERM)?;
+    written_back();
     server.again()?;
-    Ok(sheet.add(THOUSAND.name, until_acked(server, TOPIC, timestamp_ms)?)?)
+    until_acked(server, TOPIC, timestamp_ms)
 }
 
 /// Makes a topic with a record in every partition, as a used one has.

@@ -1,16 +1,17 @@
-//! Consumers that wait for what does not come.
+//! Clients that wait: consumers for what does not come, connections for nothing.
 
 use std::time::{Duration, Instant};
 
+use super::memory::idle_connections;
 use super::{Row, Sizes};
-use crate::admin::{create_topic, delete_topic};
+use crate::admin::{create_topic, delete_topic, settle};
 use crate::connection::{Connection, Poller};
-use crate::drive::{ANSWER, Outcome};
+use crate::drive::{ANSWER, Amount, Closed, Ledger, Outcome};
 use crate::figure::{Figure, Sheet};
 use crate::fleet::{Fleet, Who};
 use crate::machine::server::Mode;
 use crate::meter::Mark;
-use crate::wire::{fetch, fetch_result};
+use crate::wire::{Batch, Produce, fetch, fetch_result};
 
 const CONSUMERS: usize = 1000;
 const WARM_SECS: f64 = 1.0;
@@ -18,7 +19,46 @@ const WARM_SECS: f64 = 1.0;
 const PERCENT: Figure = Figure::less("CPU % of a core");
 const US_POLL: Figure = Figure::less("CPU µs/poll");
 
-pub fn row(sizes: Sizes) -> Row {
+const IDLE: usize = 10_000;
+const ACTIVE: usize = 100;
+
+const ALONE_P99: Figure = Figure::less("100 active: p99 ms");
+const BESIDE_P99: Figure = Figure::less("beside 10,000 idle: p99 ms");
+const P99: Figure = Figure::less("p99, beside idle ones to alone").of_value(1.3, 1.1);
+
+pub fn rows(sizes: Sizes) -> Vec<Row> {
+    let what = "100 connections with a record of 1 KiB in flight each, alone and beside 10,000 idle connections";
+    let figures = vec![ALONE_P99, BESIDE_P99, P99];
+    let idle =
+        Row::new("idle-10000", "", what, figures, move |fleet, who, sheet| beside_idle(fleet, who, sheet, sizes));
+    vec![long_polls(sizes), idle.without_limit()]
+}
+
+fn beside_idle(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, sizes: Sizes) -> Outcome<()> {
+    let (peer, topic) = (fleet.peer(who, Mode::Sink)?, fleet.fresh_topic());
+    let batch = Batch::new(1, 1024, fleet.timestamp_ms);
+    let requests = [Produce::one(&topic, 0, 1, &batch)];
+    create_topic(&peer.addr, &topic, 1, &[])?;
+    settle(&mut Connection::open(&peer.addr)?, &requests[0])?;
+    let p99_ms = || -> Outcome<f64> {
+        let mut ledger = Ledger::open(&peer, &topic, 1, &batch)?;
+        let (warm, measured) = (Amount::Secs(0.5), Amount::Secs(sizes.secs.max(2.0)));
+        let load = Closed { requests: &requests, connections: ACTIVE, window: 1, warm, measured };
+        let produced = load.run(&peer, &mut ledger)?;
+        ledger.check()?;
+        Ok(produced.answered.value_at_quantile(0.99) as f64 / 1e6)
+    };
+    let alone = p99_ms()?;
+    let idle = idle_connections(&peer, IDLE)?;
+    let beside = p99_ms()?;
+    drop(idle);
+    delete_topic(&peer.addr, &topic)?;
+    sheet.add(ALONE_P99.name, alone)?;
+    sheet.add(BESIDE_P99.name, beside)?;
+    Ok(sheet.add(P99.name, beside / alone)?)
+}
+
+fn long_polls(sizes: Sizes) -> Row {
     let what = "1,000 consumers in long polls of 500 ms at the end of an empty partition";
     let measure = move |fleet: &mut Fleet, who, sheet: &mut Sheet| run(fleet, who, sheet, sizes.secs.max(4.0));
     Row::new("longpoll-1000", "", what, vec![PERCENT, US_POLL], measure).without_limit()
