@@ -25,6 +25,19 @@
 //!   178 by iterating over whole records; 182 with varints of two bytes inlined into the parser, not kept; 97 with a way
 //!   of its own for the common shape (`Records::heads`), kept. The same way behind a call per record: 114 to 127, since
 //!   what is carried from one call to the next then lives in memory.
+//! - A topic of 100 partitions: 53 ms of CPU, nearly all in the kernel, with two files made in each directory (just after
+//!   deletions ext4 looks at each inode it might give away); 4.5 ms with the directories alone, kept. Two fsyncs, both the
+//!   metastore's: a directory that a power loss takes is made again, and what records need is made durable with them.
+//! - Start after `kill -9`, 64 MiB behind the checkpoint of a deep log: 316 to 418 ms when the segment around the recovery
+//!   point was read whole, 109 on a busy machine with heads alone below it, kept. A head that is not in the page cache is
+//!   read with the MiB behind it, so that a cold disk is read in order. Tried before: believing the index files as far as
+//!   they rise. A kill between a roll's two files leaves one whole and one empty, and a time index without entries cannot
+//!   be told from one of timestamps that never rose; heads cost a microsecond each.
+//! - An fsync of the snapshot that recovery takes: not kept. It waits for the data of all files written before the kill.
+//! - Start with 1,000 partitions in order: 28 system calls for each, 20 when a log of up to 8 KiB is walked instead of its
+//!   indexes opened: 62 ms of CPU to 50.
+//! - Log files open at once: 3,500, of which none is needed long. An append to a file that was closed opens it again, which
+//!   takes a few microseconds.
 //! - Not tried: `fallocate` ahead (length and extent state change with each append all the same, so that the journal
 //!   commits), zeros written ahead (appends become overwrites, everything is written twice), io_uring (it runs fsync on
 //!   threads of the kernel; these are ours).

@@ -78,6 +78,24 @@ fn a_partition_without_records_is_a_directory_and_nothing_else() {
 }
 
 #[test]
+fn a_directory_that_a_power_loss_took_is_made_again_with_its_topic_id() {
+    let (disk, world) = sim();
+    let manager = world.start().unwrap();
+    assert_eq!(world.log(&manager, "t").unwrap().topic_id(), TOPIC_ID);
+    disk.crash(Keep::Nothing);
+    assert!(disk.info(Path::new("/logs/t-0")).is_err(), "nothing made it durable");
+    let manager = world.start().unwrap();
+    assert!(manager.get(&TopicPartition::new("t", 0)).is_none());
+    let log = world.log(&manager, "t").unwrap();
+    log.append_as_leader(&mut batch(1), client(0, 1000)).unwrap();
+    log.flush().unwrap();
+    disk.crash(Keep::Nothing);
+    let told = crate::storage::partition_metadata::read(&disk, Path::new("/logs/t-0")).unwrap();
+    assert_eq!(told, Some(TOPIC_ID), "durable with the first record");
+    assert_eq!(world.log(&world.start().unwrap(), "t").unwrap().offsets().log_end, Offset(1));
+}
+
+#[test]
 fn an_empty_partition_metadata_is_written_again() {
     let (disk, world) = sim();
     let manager = world.start().unwrap();
