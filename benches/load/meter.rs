@@ -51,9 +51,10 @@ fn status(path: &std::path::Path, field: &str) -> Option<f64> {
 
 /// Bytes that the disk may still be owed when a measurement begins.
 const OWED_MAX: f64 = 16e6;
-const DRAIN_LIMIT: Duration = Duration::from_secs(90);
+const DRAIN_LIMIT: Duration = Duration::from_secs(20);
 
-/// Returns when the page cache has been written back: what is still owed would be in the way of what is measured.
+/// Returns when the page cache has been written back, or others keep it from that: what is still owed would be in the way of
+/// what is measured.
 pub fn written_back() {
     rustix::fs::sync();
     let until = Instant::now() + DRAIN_LIMIT;
