@@ -18,8 +18,9 @@ use crate::lane::Run;
 use crate::proc::{self, tail, tool};
 
 /// Every target, the slow ones first.
-const TARGETS: [&str; 12] = [
+const TARGETS: [&str; 13] = [
     "recovery",
+    "groups",
     "frames",
     "metastore",
     "validate",

@@ -15,6 +15,10 @@ use crate::wire::error_code::ErrorCode;
 /// How long a join of a member that does not know its id yet may wait, ms: it has no session that could end.
 const NEW_MEMBER_TIMEOUT_MS: i64 = 5 * 60 * 1000;
 
+/// The least time for which static members that are away are waited for again, ms: a rebalance timeout is a client's
+/// word, and one of zero would begin the wait again within the same moment, for ever.
+const WAIT_AGAIN_MS: i64 = 100;
+
 /// A JoinGroup request.
 #[derive(Clone, Debug)]
 pub struct Join {
@@ -429,7 +433,7 @@ impl Group {
         }
         if !self.members.is_empty() && !self.elect_joined_leader() {
             // Static members that are away: until their sessions end.
-            let timeout_ms = self.rebalance_timeout_ms();
+            let timeout_ms = self.rebalance_timeout_ms().max(WAIT_AGAIN_MS);
             self.phase = Phase::Join(desk.begin_phase(&self.id, timeout_ms));
             return;
         }

@@ -487,3 +487,27 @@ fn offsets_of_an_open_transaction_are_unstable_until_its_marker() {
     assert_eq!(load(Some(false), false), (Ok(Some(1)), Ok(Some(1))));
     assert_eq!(load(Some(true), true), (Ok(Some(3)), Ok(Some(3))), "of two commits the later record wins");
 }
+
+/// The timeout is a client's word: with none, or less than none, the wait for static members that are away must not
+/// begin again within the same moment for ever.
+#[test]
+fn static_members_without_a_rebalance_timeout_are_waited_for_until_their_sessions_end() {
+    for rebalance_timeout_ms in [0, -1, i32::MIN] {
+        let mut bench = Bench::default();
+        let dynamic = bench.stable();
+        let fixed = bench.join(|join| {
+            join.group_instance_id = Some("i".into());
+            join.rebalance_timeout_ms = rebalance_timeout_ms;
+        });
+        bench.join(|join| join.member_id = dynamic.clone());
+        let fixed = bench.joined(fixed).member_id.clone();
+        bench.sync(&dynamic, 2, &[]);
+        bench.sync(&fixed, 2, &[]);
+        assert_eq!(bench.state(), State::Stable);
+        assert_eq!(bench.leave(&dynamic), E::None);
+        bench.pass(500);
+        assert_eq!(bench.state(), State::PreparingRebalance);
+        bench.pass(1_000);
+        assert_eq!(bench.state(), State::Empty);
+    }
+}
