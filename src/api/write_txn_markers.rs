@@ -5,7 +5,7 @@
 //! an older epoch than the producer's (INVALID_PRODUCER_EPOCH), an older coordinator than the last marker's
 //! (TRANSACTION_COORDINATOR_FENCED). A producer that is not known here gets its marker too. Markers of one producer share
 //! an entry of the answer, where the last one's code stands. A marker without a producer refuses the whole request with
-//! UNKNOWN_SERVER_ERROR.
+//! UNKNOWN_SERVER_ERROR. Markers in `__consumer_offsets` end what the groups have open of that transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::context::RequestContext;
 use super::serve::Close;
+use crate::cluster::internal_topics::GROUP_METADATA;
 use crate::replication::partition::Partition;
 use crate::storage::log::{AppendParams, Origin};
 use crate::types::{Acks, LeaderEpoch, Offset};
@@ -32,6 +33,7 @@ struct Outcome<'a> {
     producer: ProducerId,
     topic: &'a TopicName,
     index: i32,
+    commit: bool,
     code: ErrorCode,
     /// The in-sync replicas must be waited for, up to that offset.
     pending: Option<(Arc<Partition>, Offset)>,
@@ -50,7 +52,8 @@ pub async fn handle(
                 Ok(pending) => (ErrorCode::None, pending),
                 Err(code) => (code, None),
             };
-            outcomes.push(Outcome { producer: marker.producer_id, topic, index, code, pending });
+            let (producer, commit) = (marker.producer_id, marker.transaction_result);
+            outcomes.push(Outcome { producer, topic, index, commit, code, pending });
         }
     }
     let wait = u64::try_from(ctx.services.config.request_timeout_ms).unwrap_or(0);
@@ -64,6 +67,10 @@ pub async fn handle(
         };
     }))
     .await;
+    let in_groups = |outcome: &&Outcome| outcome.code == ErrorCode::None && outcome.topic.as_str() == GROUP_METADATA;
+    for outcome in outcomes.iter().filter(in_groups) {
+        ctx.services.groups.transaction_ended(outcome.index, outcome.producer.0, outcome.commit);
+    }
     Ok(answer(outcomes))
 }
 

@@ -9,6 +9,9 @@
 //! The lock of a partition is held while its records are appended, so that commits are in the log in the order in which
 //! they were accepted, and never while anybody waits.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -111,33 +114,24 @@ impl GroupCoordinator {
     }
 
     /// NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS come in place of an answer.
-    pub async fn join(&self, mut join: Join) -> Result<JoinAnswer, ErrorCode> {
-        self.ask(&join.group.clone(), Waiter::Join, |groups, now, request| {
-            join.request = request;
-            groups.join(now, join);
-        })?
-        .await
-        .map_err(|_| ErrorCode::NotCoordinator)
+    pub async fn join(&self, join: Join) -> Result<JoinAnswer, ErrorCode> {
+        let group = join.group.clone();
+        let step = |groups: &mut Groups, now, request| groups.join(now, Join { request, ..join });
+        self.ask(&group, Waiter::Join, step).await
     }
 
     /// As [`GroupCoordinator::join`].
-    pub async fn sync(&self, mut sync: Sync) -> Result<SyncAnswer, ErrorCode> {
-        self.ask(&sync.group.clone(), Waiter::Sync, |groups, now, request| {
-            sync.request = request;
-            groups.sync(now, sync);
-        })?
-        .await
-        .map_err(|_| ErrorCode::NotCoordinator)
+    pub async fn sync(&self, sync: Sync) -> Result<SyncAnswer, ErrorCode> {
+        let group = sync.group.clone();
+        let step = |groups: &mut Groups, now, request| groups.sync(now, Sync { request, ..sync });
+        self.ask(&group, Waiter::Sync, step).await
     }
 
     /// An error for each partition, in order; else as [`GroupCoordinator::join`].
-    pub async fn commit(&self, mut commit: Commit) -> Result<Vec<ErrorCode>, ErrorCode> {
-        self.ask(&commit.group.clone(), Waiter::Commit, |groups, now, request| {
-            commit.request = request;
-            groups.commit(now, commit);
-        })?
-        .await
-        .map_err(|_| ErrorCode::NotCoordinator)
+    pub async fn commit(&self, commit: Commit) -> Result<Vec<ErrorCode>, ErrorCode> {
+        let group = commit.group.clone();
+        let step = |groups: &mut Groups, now, request| groups.commit(now, Commit { request, ..commit });
+        self.ask(&group, Waiter::Commit, step).await
     }
 
     pub fn heartbeat(&self, group: &str, speaker: &Speaker) -> Result<ErrorCode, ErrorCode> {
@@ -194,6 +188,18 @@ impl GroupCoordinator {
         }
     }
 
+    /// The marker that ends a producer's transaction is in a partition of `__consumer_offsets` and replicated: what it
+    /// committed there counts now, or never. Ended twice is ended once.
+    pub fn transaction_ended(&self, partition: i32, producer_id: i64, commit: bool) {
+        let Some(shard) = self.shards.read().get(&partition).cloned() else { return };
+        let mut state = shard.state.lock();
+        match &mut state.phase {
+            Phase::Loading => state.ended.push((producer_id, commit)),
+            Phase::Active(groups) => groups.end_transaction(producer_id, commit),
+            Phase::Gone(_) => {}
+        }
+    }
+
     fn active_shards(&self) -> Vec<Arc<Shard>> {
         self.shards.read().values().cloned().collect()
     }
@@ -215,21 +221,25 @@ impl GroupCoordinator {
         Ok(outcome)
     }
 
-    fn ask<T>(
+    /// Runs one step of the core and waits for its answer.
+    async fn ask<T>(
         &self,
         group: &str,
         waiter: impl FnOnce(oneshot::Sender<T>) -> Waiter,
         step: impl FnOnce(&mut Groups, Now, RequestId),
-    ) -> Result<oneshot::Receiver<T>, ErrorCode> {
-        let shard = self.shard(group)?;
-        let mut state = shard.state.lock();
-        let (sender, receiver) = oneshot::channel();
-        let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
-        let now = self.now();
-        step(state.active()?, now, request);
-        state.waiting.insert(request, waiter(sender));
-        self.settle(&shard, &mut state);
-        Ok(receiver)
+    ) -> Result<T, ErrorCode> {
+        let receiver = {
+            let shard = self.shard(group)?;
+            let mut state = shard.state.lock();
+            let (sender, receiver) = oneshot::channel();
+            let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
+            let now = self.now();
+            step(state.active()?, now, request);
+            state.waiting.insert(request, waiter(sender));
+            self.settle(&shard, &mut state);
+            receiver
+        };
+        receiver.await.map_err(|_| ErrorCode::NotCoordinator)
     }
 
     fn now(&self) -> Now {
@@ -414,7 +424,11 @@ impl GroupCoordinator {
         }
         match loaded {
             Ok(loaded) => {
-                let groups = loaded.loading.finish(self.now(), self.settings.clone());
+                let mut groups = loaded.loading.finish(self.now(), self.settings.clone());
+                // Their markers may stand behind what was read.
+                for (producer_id, commit) in std::mem::take(&mut state.ended) {
+                    groups.end_transaction(producer_id, commit);
+                }
                 state.phase = Phase::Active(Box::new(groups));
                 let took_ms = self.around.clock.monotonic_ms() - begun_ms;
                 if loaded.records > 0 || loaded.skipped > 0 {

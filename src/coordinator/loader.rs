@@ -2,6 +2,9 @@
 //!
 //! A batch or record that cannot be read is skipped and said, with its offset: what it held is lost, the rest is not.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Display;
 use std::io;
 

@@ -27,6 +27,8 @@ pub(super) struct Shardful {
     pub waiting: HashMap<RequestId, Waiter>,
     /// In the order of the log.
     pub replicating: VecDeque<Replicating>,
+    /// Producers whose transactions ended while the groups were being loaded; true = committed.
+    pub ended: Vec<(i64, bool)>,
 }
 
 pub(super) enum Phase {
@@ -75,7 +77,12 @@ impl Awaited {
 impl Shard {
     /// Groups that have to be loaded.
     pub fn new(partition: Arc<Partition>, epoch: LeaderEpoch) -> Shard {
-        let state = Shardful { phase: Phase::Loading, waiting: HashMap::new(), replicating: VecDeque::new() };
+        let state = Shardful {
+            phase: Phase::Loading,
+            waiting: HashMap::new(),
+            replicating: VecDeque::new(),
+            ended: Vec::new(),
+        };
         Shard { partition, epoch, state: Mutex::new(state), pump: Notify::new() }
     }
 

@@ -18,6 +18,8 @@ use uuid::Uuid;
 /// A client of one broker that writes down every byte.
 pub struct Client {
     pub stream: DuplexStream,
+    /// As the next requests name it.
+    pub client_id: &'static str,
     broker: i32,
     correlation: i32,
     trace: Trace,
@@ -28,7 +30,8 @@ impl Client {
     pub async fn connect(world: &World, broker: i32) -> Client {
         for _ in 0..1_000 {
             if let Ok(stream) = world.net.connect(World::port(broker)) {
-                return Client { stream, broker, correlation: 0, trace: world.trace.clone() };
+                let trace = world.trace.clone();
+                return Client { stream, client_id: "two-brokers", broker, correlation: 0, trace };
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -37,6 +40,11 @@ impl Client {
 
     pub async fn ask<R: Request>(&mut self, version: i16, request: R) -> R::Response {
         self.send(version, request).await;
+        self.answer::<R>(version).await
+    }
+
+    /// The answer to the last request.
+    pub async fn answer<R: Request>(&mut self, version: i16) -> R::Response {
         let size = self.stream.read_u32().await.expect("a size");
         let mut answer = vec![0; size as usize];
         self.stream.read_exact(&mut answer).await.expect("an answer");
@@ -56,7 +64,7 @@ impl Client {
             .with_request_api_key(R::KEY)
             .with_request_api_version(version)
             .with_correlation_id(self.correlation)
-            .with_client_id(Some(StrBytes::from_static_str("two-brokers")));
+            .with_client_id(Some(StrBytes::from_static_str(self.client_id)));
         let mut frame = BytesMut::new();
         header.encode(&mut frame, R::header_version(version)).expect("a header");
         request.encode(&mut frame, version).expect("a request");

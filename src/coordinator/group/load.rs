@@ -7,6 +7,7 @@ use super::Groups;
 use super::desk::{Now, Settings};
 use super::offsets::{Committed, Offsets};
 use super::state::{Group, State};
+use super::transactions::Transactions;
 use crate::coordinator::records::{BadRecord, GroupValue, Key, OffsetValue};
 use crate::types::{Offset, TopicPartition};
 
@@ -15,6 +16,7 @@ use crate::types::{Offset, TopicPartition};
 pub struct Loading {
     groups: HashMap<Arc<str>, GroupValue>,
     offsets: HashMap<Arc<str>, Offsets>,
+    transactions: Transactions,
     /// One copy of each topic's name.
     topics: BTreeMap<Arc<str>, ()>,
 }
@@ -58,6 +60,9 @@ impl Loading {
         value: Option<OffsetValue>,
     ) {
         let at = TopicPartition { topic: self.interned(at.topic), ..at };
+        if let (Some(_), Some(id)) = (&value, producer_id) {
+            self.transactions.opened(id, &group);
+        }
         let offsets = self.offsets.entry(group).or_default();
         match (value, producer_id) {
             (Some(value), None) => offsets.replay(&at.topic, at.partition, Committed { record, value }),
@@ -81,8 +86,10 @@ impl Loading {
 
     /// A control record: the producer's transaction ended here.
     pub fn end_transaction(&mut self, producer_id: i64, commit: bool) {
-        for offsets in self.offsets.values_mut() {
-            offsets.end_transaction(producer_id, commit);
+        for group in self.transactions.ended(producer_id) {
+            if let Some(offsets) = self.offsets.get_mut(&group) {
+                offsets.end_transaction(producer_id, commit);
+            }
         }
     }
 
@@ -91,6 +98,7 @@ impl Loading {
     pub fn finish(mut self, now: Now, settings: Settings) -> Groups {
         let mut groups = Groups::new(settings);
         groups.desk.now = now;
+        groups.transactions = self.transactions;
         for (id, value) in self.groups {
             let group = Group::restore(groups.desk.begin_life(id.clone()), value);
             groups.groups.insert(id, group);

@@ -16,6 +16,7 @@ mod member;
 mod offsets;
 mod rules;
 mod state;
+mod transactions;
 // What is asked of a group.
 mod commit;
 mod describe;
@@ -44,9 +45,12 @@ pub use leave::Leaving;
 pub use load::Loading;
 pub use state::State;
 pub use sync::{Sync, SyncAnswer};
+#[cfg(test)]
+pub use testing::settings;
 
 use desk::{Desk, Life, PendingAppend, Timer};
 use state::Group;
+use transactions::Transactions;
 
 use crate::types::Offset;
 use crate::wire::error_code::ErrorCode;
@@ -65,12 +69,13 @@ pub struct Speaker {
 #[derive(Debug)]
 pub struct Groups {
     groups: HashMap<Arc<str>, Group>,
+    transactions: Transactions,
     desk: Desk,
 }
 
 impl Groups {
     pub fn new(settings: Settings) -> Groups {
-        Groups { groups: HashMap::new(), desk: Desk::new(settings) }
+        Groups { groups: HashMap::new(), transactions: Transactions::default(), desk: Desk::new(settings) }
     }
 
     /// What the last calls asked for, in order. Appends are to be made in this order, and each outcome brought back with

@@ -1,0 +1,216 @@
+//! Groups of a whole broker: what becomes of commits and of members when topics go, transactions end, power fails, and the
+//! broker stops.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
+use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use kafka_protocol::messages::*;
+use kafka_protocol::protocol::StrBytes;
+use klamm::coordinator::records::{Key, OffsetValue};
+use klamm::sim::brokers::{SimBroker, World};
+use klamm::sim::disk::{Keep, SimDisk};
+use klamm::types::{LeaderEpoch, Offset};
+use klamm::wire::batch::{BatchBuilder, BatchOptions};
+use klamm::wire::error_code::ErrorCode;
+
+#[path = "support/sim_client.rs"]
+mod sim_client;
+use sim_client::Client;
+
+const GROUP: &str = "g";
+const OFFSETS: &str = "__consumer_offsets";
+
+fn run(scenario: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        // A wait for what never happens ends at once: the clock is paused.
+        tokio::time::timeout(Duration::from_secs(3_600), scenario).await.expect("an end within an hour");
+    });
+}
+
+fn text(of: &str) -> StrBytes {
+    StrBytes::from_string(of.to_owned())
+}
+
+/// One partition of `__consumer_offsets`, no waiting for more members, and transactions of which nobody knows.
+async fn start(world: &World, disk: Option<SimDisk>, more: &[&str]) -> (SimBroker, Client) {
+    let settings = [
+        "offsets.topic.num.partitions=1",
+        "group.initial.rebalance.delay.ms=0",
+        "transaction.partition.verification.enable=false",
+    ];
+    let settings: Vec<String> = settings.iter().chain(more).map(|line| line.to_string()).collect();
+    let broker = world.start_alone(1, disk, &settings).expect("a configuration");
+    let mut client = Client::connect(world, 1).await;
+    for _ in 0..1_000 {
+        let found = client.ask(3, FindCoordinatorRequest::default().with_key(text(GROUP))).await;
+        if found.error_code == 0 && fetch(&mut client).await != Err(ErrorCode::CoordinatorLoadInProgress.code()) {
+            return (broker, client);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the groups are not loaded");
+}
+
+async fn stop(broker: SimBroker) {
+    broker.stop().await.expect("no panic").expect("an orderly end");
+}
+
+async fn commit(client: &mut Client, offset: i64) -> i16 {
+    let partition = OffsetCommitRequestPartition::default().with_committed_offset(offset);
+    let topic = OffsetCommitRequestTopic::default().with_name(TopicName(text("t"))).with_partitions(vec![partition]);
+    let request = OffsetCommitRequest::default().with_group_id(GroupId(text(GROUP))).with_topics(vec![topic]);
+    client.ask(8, request).await.topics[0].partitions[0].error_code
+}
+
+/// What is committed for `t-0`, -1 = nothing, or why that is not known. Offsets of open transactions are refused.
+async fn fetch(client: &mut Client) -> Result<i64, i16> {
+    let topic = OffsetFetchRequestTopics::default().with_name(TopicName(text("t"))).with_partition_indexes(vec![0]);
+    let group = OffsetFetchRequestGroup::default().with_group_id(GroupId(text(GROUP))).with_topics(Some(vec![topic]));
+    let request = OffsetFetchRequest::default().with_groups(vec![group]).with_require_stable(true);
+    let answer = client.ask(8, request).await;
+    let group = &answer.groups[0];
+    if group.error_code != 0 {
+        return Err(group.error_code);
+    }
+    let partition = &group.topics[0].partitions[0];
+    if partition.error_code != 0 { Err(partition.error_code) } else { Ok(partition.committed_offset) }
+}
+
+fn join(member_id: &StrBytes) -> JoinGroupRequest {
+    let protocol = JoinGroupRequestProtocol::default().with_name(text("range")).with_metadata(Bytes::new());
+    JoinGroupRequest::default()
+        .with_group_id(GroupId(text(GROUP)))
+        .with_session_timeout_ms(30_000)
+        .with_rebalance_timeout_ms(30_000)
+        .with_member_id(member_id.clone())
+        .with_protocol_type(text("consumer"))
+        .with_protocols(vec![protocol])
+}
+
+#[test]
+fn a_topic_that_is_deleted_takes_its_commits_along() {
+    run(async {
+        let world = World::new(1);
+        let (broker, mut client) = start(&world, None, &[]).await;
+        client.create("t").await;
+        assert_eq!((commit(&mut client, 5).await, fetch(&mut client).await), (0, Ok(5)));
+        let topic = DeleteTopicState::default().with_name(Some(TopicName(text("t"))));
+        let request = DeleteTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(30_000);
+        assert_eq!(client.ask(6, request).await.responses[0].error_code, 0);
+        assert_eq!(fetch(&mut client).await, Ok(-1));
+        client.create("t").await;
+        assert_eq!(fetch(&mut client).await, Ok(-1), "a new topic of the name begins anew");
+        let disk = broker.disk.clone();
+        stop(broker).await;
+        let (broker, mut client) = start(&world, Some(disk), &[]).await;
+        assert_eq!(fetch(&mut client).await, Ok(-1), "also for who reads the log");
+        stop(broker).await;
+    });
+}
+
+#[test]
+fn a_stop_answers_joins_that_wait() {
+    run(async {
+        let world = World::new(1);
+        let (broker, mut first) = start(&world, None, &[]).await;
+        let joined = first.ask(3, join(&text(""))).await;
+        assert_eq!((joined.error_code, joined.generation_id), (0, 1));
+        // It never comes back, and is waited for.
+        let mut second = Client::connect(&world, 1).await;
+        second.send(3, join(&text(""))).await;
+        let beat = HeartbeatRequest::default()
+            .with_group_id(GroupId(text(GROUP)))
+            .with_member_id(joined.member_id.clone())
+            .with_generation_id(1);
+        while first.ask(3, beat.clone()).await.error_code != ErrorCode::RebalanceInProgress.code() {}
+        let begun = tokio::time::Instant::now();
+        let ((), answer) = tokio::join!(stop(broker), second.answer::<JoinGroupRequest>(3));
+        assert_eq!(answer.error_code, ErrorCode::NotCoordinator.code());
+        assert!(begun.elapsed() < Duration::from_secs(30), "not by its timeout");
+    });
+}
+
+#[test]
+fn a_commit_acknowledged_after_its_fsync_survives_a_power_loss() {
+    run(async {
+        let world = World::new(1);
+        let flushing = ["log.flush.interval.messages=1"];
+        let (broker, mut client) = start(&world, None, &flushing).await;
+        client.create("t").await;
+        for offset in 1..=3 {
+            assert_eq!(commit(&mut client, offset).await, 0);
+        }
+        let lost = broker.disk.after_crash(Keep::Nothing);
+        stop(broker).await;
+        let (broker, mut client) = start(&world, Some(lost), &flushing).await;
+        assert_eq!(fetch(&mut client).await, Ok(3));
+        stop(broker).await;
+    });
+}
+
+/// A batch that a transactional producer's commit is, as its coordinator wrote it.
+fn in_transaction(producer_id: i64, offset: i64) -> Bytes {
+    let options = BatchOptions {
+        producer_id,
+        producer_epoch: 0,
+        base_sequence: 0,
+        transactional: true,
+        ..BatchOptions::default()
+    };
+    let key = Key::Offset { group: GROUP.into(), topic: "t".into(), partition: 0 };
+    let value = OffsetValue {
+        offset: Offset(offset),
+        leader_epoch: LeaderEpoch::NONE,
+        metadata: "".into(),
+        commit_timestamp_ms: 1_700_000_000_000,
+        expire_timestamp_ms: None,
+    };
+    let mut batch = BatchBuilder::new(options).expect("a batch");
+    batch.append(1_700_000_000_000, Some(&key.encode()), Some(&value.encode()), &[]).expect("room");
+    batch.finish().expect("a batch").into()
+}
+
+#[test]
+fn markers_in_the_offsets_topic_decide_what_groups_have_committed() {
+    run(async {
+        let world = World::new(1);
+        let mut disk = None;
+        let mut committed = 1;
+        for (producer_id, offset, commits) in [(9, 7, true), (10, 8, false)] {
+            let (broker, mut client) = start(&world, disk.take(), &[]).await;
+            client.create("t").await;
+            assert_eq!(commit(&mut client, committed).await, 0);
+            client.client_id = "__admin_client";
+            let data = PartitionProduceData::default().with_records(Some(in_transaction(producer_id, offset)));
+            let data = TopicProduceData::default().with_name(TopicName(text(OFFSETS))).with_partition_data(vec![data]);
+            let request = ProduceRequest::default().with_acks(-1).with_timeout_ms(5_000).with_topic_data(vec![data]);
+            let answer = client.ask(9, request.with_transactional_id(Some(TransactionalId(text("x"))))).await;
+            assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+            let stopped = broker.disk.clone();
+            stop(broker).await;
+
+            let (broker, mut client) = start(&world, Some(stopped), &[]).await;
+            assert_eq!(fetch(&mut client).await, Err(ErrorCode::UnstableOffsetCommit.code()));
+            let topic =
+                WritableTxnMarkerTopic::default().with_name(TopicName(text(OFFSETS))).with_partition_indexes(vec![0]);
+            let marker = WritableTxnMarker::default()
+                .with_producer_id(ProducerId(producer_id))
+                .with_transaction_result(commits)
+                .with_topics(vec![topic]);
+            let answer = client.ask(1, WriteTxnMarkersRequest::default().with_markers(vec![marker])).await;
+            assert_eq!(answer.markers[0].topics[0].partitions[0].error_code, 0);
+            committed = if commits { offset } else { committed };
+            assert_eq!(fetch(&mut client).await, Ok(committed));
+            disk = Some(broker.disk.clone());
+            stop(broker).await;
+        }
+    });
+}
