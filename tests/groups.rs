@@ -64,16 +64,29 @@ async fn stop(broker: SimBroker) {
 }
 
 async fn commit(client: &mut Client, offset: i64) -> i16 {
+    commit_for(client, GROUP, None, offset).await
+}
+
+/// As a member, given its id and generation, or as a client that is in no group.
+async fn commit_for(client: &mut Client, group: &str, member: Option<(&StrBytes, i32)>, offset: i64) -> i16 {
     let partition = OffsetCommitRequestPartition::default().with_committed_offset(offset);
     let topic = OffsetCommitRequestTopic::default().with_name(TopicName(text("t"))).with_partitions(vec![partition]);
-    let request = OffsetCommitRequest::default().with_group_id(GroupId(text(GROUP))).with_topics(vec![topic]);
+    let request = OffsetCommitRequest::default().with_group_id(GroupId(text(group))).with_topics(vec![topic]);
+    let request = match member {
+        Some((id, generation)) => request.with_member_id(id.clone()).with_generation_id_or_member_epoch(generation),
+        None => request,
+    };
     client.ask(8, request).await.topics[0].partitions[0].error_code
 }
 
-/// What is committed for `t-0`, -1 = nothing, or why that is not known. Offsets of open transactions are refused.
 async fn fetch(client: &mut Client) -> Result<i64, i16> {
+    fetch_for(client, GROUP).await
+}
+
+/// What is committed for `t-0`, -1 = nothing, or why that is not known. Offsets of open transactions are refused.
+async fn fetch_for(client: &mut Client, group: &str) -> Result<i64, i16> {
     let topic = OffsetFetchRequestTopics::default().with_name(TopicName(text("t"))).with_partition_indexes(vec![0]);
-    let group = OffsetFetchRequestGroup::default().with_group_id(GroupId(text(GROUP))).with_topics(Some(vec![topic]));
+    let group = OffsetFetchRequestGroup::default().with_group_id(GroupId(text(group))).with_topics(Some(vec![topic]));
     let request = OffsetFetchRequest::default().with_groups(vec![group]).with_require_stable(true);
     let answer = client.ask(8, request).await;
     let group = &answer.groups[0];
@@ -82,6 +95,26 @@ async fn fetch(client: &mut Client) -> Result<i64, i16> {
     }
     let partition = &group.topics[0].partitions[0];
     if partition.error_code != 0 { Err(partition.error_code) } else { Ok(partition.committed_offset) }
+}
+
+/// The only member of a group, in generation 1 and with its assignment.
+async fn member(client: &mut Client, group: &str) -> StrBytes {
+    let joined = client.ask(3, join(&text("")).with_group_id(GroupId(text(group)))).await;
+    assert_eq!((joined.error_code, joined.generation_id), (0, 1));
+    let sync = SyncGroupRequest::default()
+        .with_group_id(GroupId(text(group)))
+        .with_member_id(joined.member_id.clone())
+        .with_generation_id(1);
+    assert_eq!(client.ask(3, sync).await.error_code, 0);
+    joined.member_id
+}
+
+async fn beat(client: &mut Client, group: &str, member_id: &StrBytes) -> i16 {
+    let beat = HeartbeatRequest::default()
+        .with_group_id(GroupId(text(group)))
+        .with_member_id(member_id.clone())
+        .with_generation_id(1);
+    client.ask(3, beat).await.error_code
 }
 
 fn join(member_id: &StrBytes) -> JoinGroupRequest {
@@ -126,11 +159,7 @@ fn a_stop_answers_joins_that_wait() {
         // It never comes back, and is waited for.
         let mut second = Client::connect(&world, 1).await;
         second.send(3, join(&text(""))).await;
-        let beat = HeartbeatRequest::default()
-            .with_group_id(GroupId(text(GROUP)))
-            .with_member_id(joined.member_id.clone())
-            .with_generation_id(1);
-        while first.ask(3, beat.clone()).await.error_code != ErrorCode::RebalanceInProgress.code() {}
+        while beat(&mut first, GROUP, &joined.member_id).await != ErrorCode::RebalanceInProgress.code() {}
         let begun = tokio::time::Instant::now();
         let ((), answer) = tokio::join!(stop(broker), second.answer::<JoinGroupRequest>(3));
         assert_eq!(answer.error_code, ErrorCode::NotCoordinator.code());
@@ -212,5 +241,101 @@ fn markers_in_the_offsets_topic_decide_what_groups_have_committed() {
             disk = Some(broker.disk.clone());
             stop(broker).await;
         }
+    });
+}
+
+#[test]
+fn a_member_id_too_long_to_be_told_or_written_closes_the_connection_and_harms_no_group() {
+    run(async {
+        let world = World::new(1);
+        let (broker, mut first) = start(&world, None, &[]).await;
+        let id = member(&mut first, GROUP).await;
+        let long: &'static str = "x".repeat(32_767).leak();
+        let by_instance = join(&text("")).with_group_instance_id(Some(text(long)));
+        for (version, client_id, request) in
+            [(3, long, join(&text(""))), (4, long, join(&text(""))), (5, "", by_instance)]
+        {
+            let mut other = Client::connect(&world, 1).await;
+            other.client_id = client_id;
+            other.send(version, request).await;
+            assert!(other.is_closed().await, "version {version}");
+        }
+        assert_eq!(beat(&mut first, GROUP, &id).await, 0, "no rebalance");
+        let disk = broker.disk.clone();
+        stop(broker).await;
+        let (broker, mut first) = start(&world, Some(disk), &[]).await;
+        assert_eq!(beat(&mut first, GROUP, &id).await, 0, "its record can be read");
+        stop(broker).await;
+    });
+}
+
+async fn delete(client: &mut Client, group: &str) -> i16 {
+    let request = DeleteGroupsRequest::default().with_groups_names(vec![GroupId(text(group))]);
+    client.ask(2, request).await.results[0].error_code
+}
+
+async fn listed(client: &mut Client) -> Vec<String> {
+    let answer = client.ask(4, ListGroupsRequest::default()).await;
+    answer.groups.iter().map(|group| group.group_id.to_string()).collect()
+}
+
+#[test]
+fn a_deleted_group_is_gone_for_good_whatever_happens_to_the_broker() {
+    run(async {
+        let world = World::new(1);
+        let (broker, mut client) = start(&world, None, &[]).await;
+        client.create("t").await;
+        assert_eq!(commit(&mut client, 5).await, 0);
+        let id = member(&mut client, "live").await;
+        assert_eq!(commit_for(&mut client, "live", Some((&id, 1)), 6).await, 0);
+        assert_eq!(delete(&mut client, "live").await, ErrorCode::NonEmptyGroup.code());
+        assert_eq!(delete(&mut client, "nowhere").await, ErrorCode::GroupIdNotFound.code());
+        assert_eq!(delete(&mut client, GROUP).await, 0);
+        // As a kill leaves it: everything written is in the page cache.
+        let killed = broker.disk.after_crash(Keep::Everything);
+        stop(broker).await;
+        let (broker, mut client) = start(&world, Some(killed), &[]).await;
+        assert_eq!(listed(&mut client).await, ["live"]);
+        assert_eq!((fetch(&mut client).await, fetch_for(&mut client, "live").await), (Ok(-1), Ok(6)));
+        stop(broker).await;
+    });
+}
+
+#[test]
+fn offsets_of_dead_groups_expire_and_those_of_live_ones_do_not() {
+    run(async {
+        let world = World::new(1);
+        let settings = ["offsets.retention.minutes=1", "offsets.retention.check.interval.ms=5000"];
+        let (broker, mut client) = start(&world, None, &settings).await;
+        client.create("t").await;
+        let live = member(&mut client, "live").await;
+        let gone = member(&mut client, "gone").await;
+        for (group, who) in [("live", Some((&live, 1))), ("gone", Some((&gone, 1))), ("simple", None)] {
+            assert_eq!(commit_for(&mut client, group, who, 5).await, 0);
+        }
+        // For half a minute both live, then one does.
+        for second in (0..85).step_by(5) {
+            assert_eq!(beat(&mut client, "live", &live).await, 0);
+            match second {
+                0..30 => assert_eq!(beat(&mut client, "gone", &gone).await, 0),
+                30 => {
+                    let leave = LeaveGroupRequest::default().with_group_id(GroupId(text("gone")));
+                    assert_eq!(client.ask(2, leave.with_member_id(gone.clone())).await.error_code, 0);
+                }
+                _ => {}
+            }
+            assert_eq!(fetch_for(&mut client, "gone").await, Ok(5), "at second {second}");
+            let simple = fetch_for(&mut client, "simple").await;
+            assert!(if second < 60 { simple == Ok(5) } else { second < 70 || simple == Ok(-1) }, "at second {second}");
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        for _ in 0..4 {
+            assert_eq!(beat(&mut client, "live", &live).await, 0);
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        assert_eq!(fetch_for(&mut client, "gone").await, Ok(-1));
+        assert_eq!(fetch_for(&mut client, "live").await, Ok(5));
+        assert_eq!(listed(&mut client).await, ["live"], "what is empty and has no offsets is no group");
+        stop(broker).await;
     });
 }

@@ -3,6 +3,9 @@
 //! Checks in Kafka's order: INVALID_GROUP_ID, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, then what the group says (see
 //! `coordinator::group`). Version 0 has one timeout for session and rebalance. From version 4 on a dynamic member without an
 //! id is told one first (MEMBER_ID_REQUIRED).
+//!
+//! A new member's id is its instance's or client's name and 37 bytes more. One that no string could hold cannot be told: the
+//! connection is closed, as Kafka closes it, before the group has such a member, which nobody could write down.
 
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::{JoinGroupRequest, JoinGroupResponse};
@@ -12,26 +15,33 @@ use super::group_member::{client_host, named, text};
 use super::serve::Close;
 use crate::coordinator::group::{Join, JoinAnswer, RequestId};
 
+/// Bytes of a string, whose length is an i16.
+const STRING_MAX: usize = i16::MAX as usize;
+
 pub async fn handle(ctx: &RequestContext<'_>, request: JoinGroupRequest) -> Result<JoinGroupResponse, Close> {
     let version = ctx.version();
     let member_id = request.member_id.clone();
     let answer = match named(&request.group_id) {
-        Ok(_) => ctx.services.groups.join(join(ctx, request)).await,
+        Ok(_) => ctx.services.groups.join(join(ctx, request)?).await,
         Err(code) => Err(code),
     };
     Ok(response(version, answer.unwrap_or_else(|code| JoinAnswer::refused(&member_id, code))))
 }
 
-fn join(ctx: &RequestContext<'_>, request: JoinGroupRequest) -> Join {
+fn join(ctx: &RequestContext<'_>, request: JoinGroupRequest) -> Result<Join, Close> {
     let version = ctx.version();
     let client_id = ctx.header.client_id.clone().unwrap_or_default();
     let named_after = request.group_instance_id.as_deref().unwrap_or(&client_id);
-    Join {
+    let fresh_member_id = format!("{named_after}-{}", ctx.services.random.uuid());
+    if request.member_id.is_empty() && fresh_member_id.len() > STRING_MAX {
+        return Err(Close(format!("a member id of {} bytes", fresh_member_id.len())));
+    }
+    Ok(Join {
         // The coordinator numbers its requests.
         request: RequestId(0),
         group: request.group_id.as_str().into(),
         member_id: request.member_id.as_str().into(),
-        fresh_member_id: format!("{named_after}-{}", ctx.services.random.uuid()).into(),
+        fresh_member_id: fresh_member_id.into(),
         group_instance_id: request.group_instance_id.as_ref().map(|id| id.as_str().into()),
         client_host: client_host(ctx).into(),
         session_timeout_ms: request.session_timeout_ms,
@@ -45,7 +55,7 @@ fn join(ctx: &RequestContext<'_>, request: JoinGroupRequest) -> Join {
         require_known_member_id: version >= 4,
         may_skip_assignment: version >= 9,
         client_id: client_id.into(),
-    }
+    })
 }
 
 fn response(version: i16, answer: JoinAnswer) -> JoinGroupResponse {

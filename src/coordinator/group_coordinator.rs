@@ -431,8 +431,8 @@ impl GroupCoordinator {
                 }
                 state.phase = Phase::Active(Box::new(groups));
                 let took_ms = self.around.clock.monotonic_ms() - begun_ms;
-                if loaded.records > 0 || loaded.skipped > 0 {
-                    let (records, skipped) = (loaded.records, loaded.skipped);
+                if loaded.records > 0 || !loaded.skipped.is_empty() {
+                    let (records, skipped) = (loaded.records, loaded.skipped.len());
                     tracing::info!(partition = %tp, records, skipped, "groups loaded in {took_ms} ms");
                 }
             }

@@ -21,8 +21,8 @@ use crate::wire::legacy::{InnerMessages, Message, crc_matches};
 pub struct Loaded {
     pub loading: Loading,
     pub records: u64,
-    /// Records and batches that could not be read.
-    pub skipped: u64,
+    /// Where records and batches lie that could not be read.
+    pub skipped: Vec<Offset>,
 }
 
 /// The log could not be read on.
@@ -89,7 +89,7 @@ impl Loader {
     }
 
     fn skip(&mut self, at: Offset, why: &dyn Display) {
-        self.loaded.skipped += 1;
+        self.loaded.skipped.push(at);
         tracing::error!(partition = %self.partition, offset = at.0, %why, "what cannot be read here is skipped");
     }
 

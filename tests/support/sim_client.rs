@@ -75,6 +75,11 @@ impl Client {
         self.stream.write_all(&bytes).await.expect("written");
     }
 
+    /// Waits until the broker closes, which it must do without another word.
+    pub async fn is_closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0]).await, Ok(0) | Err(_))
+    }
+
     pub async fn metadata(&mut self) -> MetadataResponse {
         self.ask(12, MetadataRequest::default().with_topics(None)).await
     }

@@ -28,6 +28,8 @@ mod expiry;
 mod load;
 
 #[cfg(test)]
+mod bad_days;
+#[cfg(test)]
 mod pool;
 #[cfg(test)]
 mod testing;

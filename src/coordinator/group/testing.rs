@@ -185,10 +185,15 @@ impl Bench {
         }
     }
 
+    /// The only member, of a generation without assignments yet.
+    pub fn member(&mut self) -> Arc<str> {
+        let join = self.join(|_| {});
+        self.joined(join).member_id.clone()
+    }
+
     /// One member, stable in generation 1.
     pub fn stable(&mut self) -> Arc<str> {
-        let join = self.join(|_| {});
-        let member_id = self.joined(join).member_id.clone();
+        let member_id = self.member();
         let sync = self.sync(&member_id, 1, &[(&*member_id, "all")]);
         assert_eq!(self.synced(sync).error, ErrorCode::None);
         member_id

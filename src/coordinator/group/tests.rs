@@ -142,8 +142,7 @@ fn a_silent_member_is_removed_and_one_that_waits_is_not() {
 #[test]
 fn members_that_join_and_never_sync_are_removed() {
     let mut bench = Bench::default();
-    let join = bench.join(|_| {});
-    let member_id = bench.joined(join).member_id.clone();
+    let member_id = bench.member();
     for _ in 0..9 {
         bench.pass(500);
         assert_eq!(bench.heartbeat(&member_id, 1), E::None);
@@ -156,8 +155,7 @@ fn members_that_join_and_never_sync_are_removed() {
 #[test]
 fn an_assignment_counts_once_it_is_written() {
     let mut bench = Bench::default();
-    let join = bench.join(|_| {});
-    let member_id = bench.joined(join).member_id.clone();
+    let member_id = bench.member();
     bench.hold = true;
     let sync = bench.sync(&member_id, 1, &[(&*member_id, "all")]);
     assert!(!bench.told.contains_key(&sync.0));
@@ -170,8 +168,7 @@ fn an_assignment_counts_once_it_is_written() {
 #[test]
 fn an_assignment_written_too_late_is_nobodys() {
     let mut bench = Bench::default();
-    let join = bench.join(|_| {});
-    let member_id = bench.joined(join).member_id.clone();
+    let member_id = bench.member();
     bench.hold = true;
     let sync = bench.sync(&member_id, 1, &[(&*member_id, "all")]);
     let second = bench.join(|_| {});

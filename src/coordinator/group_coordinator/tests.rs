@@ -123,6 +123,7 @@ impl Bench {
 
     /// What a producer commits in its transaction is in the log.
     fn append_in_transaction(&self, producer_id: i64, offset: i64) {
+        let (key, value) = record(GROUP, offset);
         let options = BatchOptions {
             producer_id,
             producer_epoch: 0,
@@ -130,16 +131,8 @@ impl Bench {
             transactional: true,
             ..BatchOptions::default()
         };
-        let key = Key::Offset { group: GROUP.into(), topic: TOPIC.into(), partition: 0 };
-        let value = OffsetValue {
-            offset: Offset(offset),
-            leader_epoch: LeaderEpoch::NONE,
-            metadata: "".into(),
-            commit_timestamp_ms: 0,
-            expire_timestamp_ms: None,
-        };
         let mut batch = BatchBuilder::new(options).unwrap();
-        batch.append(0, Some(&key.encode()), Some(&value.encode()), &[]).unwrap();
+        batch.append(0, Some(&key), Some(&value), &[]).unwrap();
         self.append(batch.finish().unwrap());
     }
 }
@@ -147,6 +140,19 @@ impl Bench {
 /// The answer; that it never comes is known once nobody has anything to do for a minute of the paused clock.
 async fn told<T>(waits: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), waits).await.expect("an answer")
+}
+
+/// Key and value of a commit.
+fn record(group: &str, offset: i64) -> (Bytes, Bytes) {
+    let key = Key::Offset { group: group.into(), topic: TOPIC.into(), partition: 0 };
+    let value = OffsetValue {
+        offset: Offset(offset),
+        leader_epoch: LeaderEpoch::NONE,
+        metadata: "".into(),
+        commit_timestamp_ms: 0,
+        expire_timestamp_ms: None,
+    };
+    (key.encode(), value.encode())
 }
 
 fn nobody() -> Speaker {
@@ -358,4 +364,27 @@ async fn a_marker_that_comes_while_the_groups_are_loaded_is_not_lost() {
     assert_eq!(bench.fetched(true), Err(ErrorCode::CoordinatorLoadInProgress));
     assert_eq!(bench.spawner.0.run(), 1);
     assert_eq!(bench.fetched(true), Ok(Some(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_cannot_be_read_takes_neither_its_batch_nor_the_log_along() {
+    let bench = Bench::new();
+    bench.leads(0, &[1]);
+    let mut batch = BatchBuilder::new(BatchOptions::default()).unwrap();
+    let (key, value) = record("first", 1);
+    batch.append(0, Some(&key), Some(&value), &[]).unwrap();
+    let (key, value) = record("cut", 2);
+    batch.append(0, Some(&key), Some(&value[..value.len() - 1]), &[]).unwrap();
+    batch.append(0, Some(&key[..key.len() - 1]), Some(&value), &[]).unwrap();
+    batch.append(0, Some(b"\0\x02\0\x05newer"), Some(b"\0\x09?"), &[]).unwrap();
+    batch.append(0, Some(b"\0\x63a kind of its own"), Some(b"?"), &[]).unwrap();
+    let (key, value) = record("last", 3);
+    batch.append(0, Some(&key), Some(&value), &[]).unwrap();
+    bench.append(batch.finish().unwrap());
+    let loaded = loader::load(&bench.partition().log().unwrap(), 1 << 20).unwrap();
+    assert_eq!((loaded.records, loaded.skipped), (6, vec![Offset(1), Offset(2), Offset(3)]));
+    bench.leads(1, &[1]);
+    let mut groups: Vec<String> = bench.groups.list().0.iter().map(|group| group.group.to_string()).collect();
+    groups.sort();
+    assert_eq!(groups, ["first", "last"]);
 }
