@@ -121,7 +121,7 @@ impl Server {
     fn configure(&mut self) -> Outcome<()> {
         let mut text = format!(
             "broker.id=1\nlog.dirs={}\nlisteners=PLAINTEXT://{}\nlog.segment.delete.delay.ms=1000\n\
-             auto.create.topics.enable=false\n",
+             auto.create.topics.enable=false\ngroup.initial.rebalance.delay.ms=0\n",
             self.dir.join("data").display(),
             self.addr
         );

@@ -4,6 +4,7 @@ mod depth;
 mod durable;
 mod fanout;
 mod fetch;
+mod groups;
 mod instructions;
 mod latency;
 mod memory;
@@ -96,6 +97,7 @@ pub fn all(sizes: Sizes) -> Vec<Row> {
     rows.push(durable::row(sizes));
     rows.extend(waiting::rows(sizes));
     rows.push(topics::row());
+    rows.extend(groups::rows(sizes));
     rows.extend(start::rows(sizes));
     rows.push(memory::row(sizes));
     rows.push(recovery::row());

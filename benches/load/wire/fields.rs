@@ -101,6 +101,12 @@ impl<'a> Reader<'a> {
         Ok(self.i32()?.max(0) as usize)
     }
 
+    /// Null counts as empty.
+    pub fn str(&mut self) -> io::Result<&'a str> {
+        let n = self.i16()?.max(0) as usize;
+        std::str::from_utf8(self.take(n)?).map_err(io::Error::other)
+    }
+
     pub fn skip_str(&mut self) -> io::Result<()> {
         let n = self.i16()?.max(0) as usize;
         self.take(n).map(|_| ())

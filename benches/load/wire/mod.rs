@@ -2,6 +2,7 @@
 
 mod batch;
 mod fields;
+pub mod groups;
 mod requests;
 
 pub use batch::{Batch, batches, offsets};
