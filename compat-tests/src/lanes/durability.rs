@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use super::group_kills;
 use super::load::{self, Ledger};
 use crate::broker::{Broker, On};
 use crate::lane::{Run, skip};
@@ -51,7 +52,7 @@ pub fn lane(run: &mut Run) -> Result<()> {
         let clean = stop_and_start(&mut broker, &writers);
         run.settled(format!("clean stop after it, acks {acks}, {settings:?}"), clean);
     }
-    Ok(())
+    group_kills::units(run)
 }
 
 /// One kill and what is left. Answers how many records were acknowledged so far.

@@ -7,6 +7,7 @@ mod cli;
 mod durability;
 mod franz_go;
 mod fuzz;
+mod group_kills;
 mod hostile;
 mod java;
 mod kafkajs;
