@@ -3,6 +3,7 @@
 use super::{Context, NO_TIMESTAMP, Refusal, Rule};
 use crate::config::topic::TimestampType;
 use crate::storage::log::RecordError;
+use crate::wire::batch::{BatchHeader, Survey};
 
 /// So many refused records are named to the client; the rest of a large batch of bad records would only fill memory.
 const RECORD_ERRORS_MAX: usize = 10_000;
@@ -39,6 +40,12 @@ impl TimeLimits {
         age <= self.before_max_ms && age.wrapping_neg() <= self.after_max_ms
     }
 
+    /// Whether every time from `first` to `last` is allowed; `false` where that arithmetic wraps.
+    fn allow_all(&self, first: i64, last: i64) -> bool {
+        let no_wrap = |timestamp| self.now_ms.checked_sub(timestamp).is_some();
+        no_wrap(first) && no_wrap(last) && self.allow(first) && self.allow(last)
+    }
+
     /// Inclusive.
     fn range(&self) -> (i64, i64) {
         (self.now_ms.wrapping_sub(self.before_max_ms), self.now_ms.wrapping_add(self.after_max_ms))
@@ -63,6 +70,19 @@ impl RecordRules {
             refused: 0,
             any_timestamp: false,
         }
+    }
+
+    /// The largest timestamp, when a look at all records together tells that none breaks a rule: then they need not be
+    /// checked one by one.
+    pub fn latest_if_all_pass(&self, header: &BatchHeader, survey: &Survey) -> Option<i64> {
+        if self.batch_is_log_append_time || self.keys_needed && !survey.all_have_keys {
+            return None;
+        }
+        let (smallest, largest) = survey.timestamp_deltas;
+        let first = header.base_timestamp.checked_add(smallest)?;
+        let last = header.base_timestamp.checked_add(largest)?;
+        let in_time = first <= last && self.time_limits.is_none_or(|limits| limits.allow_all(first, last));
+        in_time.then_some(last)
     }
 
     /// The next record, in order; `offset` is what the producer gave it.

@@ -264,6 +264,40 @@ fn record_rules() {
     assert_eq!(at(NOW + 501).unwrap_err().rule, Rule::Timestamps);
 }
 
+proptest! {
+    /// Compressed records are looked at one by one.
+    #[test]
+    fn a_look_at_all_records_together_finds_what_one_at_each_finds(
+        rows in prop::collection::vec((prop::sample::select(TIMES), any::<bool>()), 1..8),
+        before in prop::sample::select(LIMITS),
+        after in prop::sample::select(LIMITS),
+        compacted: bool,
+        flagged: bool,
+    ) {
+        let config = TopicConfig {
+            message_timestamp_before_max_ms: before,
+            message_timestamp_after_max_ms: after,
+            cleanup_compact: compacted,
+            ..TopicConfig::default()
+        };
+        let rows: Vec<_> = rows.into_iter().map(|(timestamp, keyed)| (timestamp, KEY.filter(|_| keyed))).collect();
+        let outcome = |codec| {
+            let batch = build(BatchOptions { codec, ..BatchOptions::default() }, &rows);
+            let mut batch = edit(batch, |header| header.attributes |= i16::from(flagged) << 3);
+            match validate(&mut batch, &context(&config)) {
+                Ok(valid) => Ok(valid.map(|valid| valid.header.max_timestamp)),
+                Err(refusal) => Err((refusal.rule, refusal.message, refusal.record_errors)),
+            }
+        };
+        prop_assert_eq!(outcome(Codec::None), outcome(Codec::Lz4));
+    }
+}
+
+/// So that sums of a few of them, and differences to now, wrap or just do not.
+const TIMES: &[i64] =
+    &[i64::MIN, i64::MIN + NOW, -NOW, -1, 0, NOW - 1001, NOW - 1000, NOW, NOW + 1000, NOW + 1001, i64::MAX];
+const LIMITS: &[i64] = &[0, 1000, NOW, i64::MAX - NOW, i64::MAX];
+
 #[test]
 fn only_so_many_refused_records_are_listed() {
     let compacted = TopicConfig { cleanup_compact: true, ..TopicConfig::default() };

@@ -2,7 +2,7 @@
 
 use super::rules::RecordRules;
 use super::{Context, NO_TIMESTAMP, Refusal, Rule};
-use crate::wire::batch::{BatchHeader, HEADER_LEN, RecordStream, Records, StreamError};
+use crate::wire::batch::{BatchHeader, HEADER_LEN, RecordError, RecordStream, Records, StreamError};
 use crate::wire::compression::{Codec, DecompressError, Decompressor, Scratch};
 
 /// What the walk found.
@@ -20,14 +20,21 @@ impl Walked {
 
 /// Walks an uncompressed batch. Its offset deltas are taken as they are (seen on a live 3.9.1).
 pub(super) fn uncompressed(batch: &[u8], header: &BatchHeader, context: &Context<'_>) -> Result<Walked, Refusal> {
+    let malformed = |error: RecordError| Refusal::new(Rule::Malformed, error.to_string());
     let mut rules = RecordRules::new(header.is_log_append_time(), batch.len(), context);
+    let records = Records::new(header, batch.get(HEADER_LEN..).unwrap_or_default());
+    let survey = records.clone().survey().map_err(malformed)?;
+    if let Some(latest) = rules.latest_if_all_pass(header, &survey) {
+        return Ok(Walked { max_timestamp: latest.max(NO_TIMESTAMP), ..Walked::START });
+    }
+    // Again, to name those that break a rule.
     let mut walked = Walked::START;
-    let walk = Records::new(header, batch.get(HEADER_LEN..).unwrap_or_default()).heads(|record| {
+    let walk = records.heads(|record| {
         let timestamp = header.record_timestamp(record.timestamp_delta);
         rules.check(record.has_key, timestamp, record.offset_delta.into());
         walked.max_timestamp = walked.max_timestamp.max(timestamp);
     });
-    walk.map_err(|error| Refusal::new(Rule::Malformed, error.to_string()))?;
+    walk.map_err(malformed)?;
     rules.finish()?;
     Ok(walked)
 }

@@ -114,25 +114,32 @@ impl RecordHead {
         let (offset, at) = short_varint(head, at)?;
         let (key, at) = short_varint(head, at)?;
         let end = body_at + varint::length(length)?;
-        let (body, rest) = bytes.split_at_checked(end)?;
-        let key = varint::length(key);
-        let value = body.get(at + key.unwrap_or(0)..)?;
-        // The value's length, the value, no headers.
-        let (value, after) = match *value {
-            [short @ 0..0x80, ref after @ ..] => (u32::from(short), after),
-            [low, high @ 0..0x80, ref after @ ..] => (u32::from(low & 0x7f) | u32::from(high) << 7, after),
-            _ => return None,
+        // The value's length, the value, no headers. A negative length is null.
+        let value_at = at + varint::length(key).unwrap_or(0);
+        let (low, high) = (u32::from(*bytes.get(value_at)?), u32::from(*bytes.get(value_at + 1)?));
+        let (value, value_at) = match low {
+            0..0x80 => (low, value_at + 1),
+            _ => (low & 0x7f | high << 7, value_at + 2),
         };
-        if after.len() != varint::length(value).unwrap_or(0) + 1 || after.last() != Some(&0) {
+        let last = value_at + varint::length(value).unwrap_or(0);
+        if last + 1 != end || low >= 0x80 && high >= 0x80 || bytes.get(last) != Some(&0) {
             return None;
         }
-        *bytes = rest;
+        *bytes = bytes.get(end..)?;
         Some(RecordHead {
             timestamp_delta: varint::unzigzag_32(timestamp).into(),
             offset_delta: varint::unzigzag_32(offset),
-            has_key: key.is_some(),
+            has_key: key & 1 == 0,
         })
     }
+}
+
+/// What holds for all records of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// Smallest and largest; `i64::MAX` and `i64::MIN` where there is no record.
+    pub timestamp_deltas: (i64, i64),
+    pub all_have_keys: bool,
 }
 
 /// Bytes in which four short varints and the attributes stand, as a power of two: no place in them is out of bounds.
@@ -222,6 +229,17 @@ impl<'a> Records<'a> {
     pub fn new(batch: &BatchHeader, payload: &'a [u8]) -> Records<'a> {
         let pending = (batch.record_count < 0).then_some(RecordError::Count(batch.record_count));
         Records { left: batch.record_count, bytes: payload, done: false, pending }
+    }
+
+    /// Walks all records that are left, as [`Records::heads`] does, for what can be said of them together.
+    pub fn survey(self) -> Result<Survey, RecordError> {
+        let (mut smallest, mut largest, mut all_have_keys) = (i64::MAX, i64::MIN, true);
+        self.heads(|record| {
+            smallest = smallest.min(record.timestamp_delta);
+            largest = largest.max(record.timestamp_delta);
+            all_have_keys &= record.has_key;
+        })?;
+        Ok(Survey { timestamp_deltas: (smallest, largest), all_have_keys })
     }
 
     /// Hands the heads of all records that are left to `see`, in order, until the first error. Half the instructions of
