@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use std::{future, io};
 
-use futures_util::FutureExt;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 
 use super::budget::RequestBudget;
 use super::listener::Stream;
@@ -72,22 +73,12 @@ pub async fn serve(shared: &Shared, connection: &Connection, mut stream: Box<dyn
         stopping: AtomicBool::new(false),
     };
     let end = {
-        let mut requests = pin!(requests(shared, connection, &mut *stream, &standing));
-        let mut idle = pin!(idle(shared, &standing.active_at));
-        let mut shutdown = pin!(shared.shutdown.requested());
-        loop {
-            tokio::select! {
-                biased;
-                end = &mut requests => break end,
-                end = &mut idle => break end,
-                () = &mut shutdown, if !standing.stopping.load(Ordering::Relaxed) => {
-                    // A request under way is answered first.
-                    standing.stopping.store(true, Ordering::Relaxed);
-                    if !standing.serving.load(Ordering::Relaxed) {
-                        break End::Stopping;
-                    }
-                }
-            }
+        // A set of one is polled when what is in it was woken, and not with each request.
+        let mut watch = FuturesUnordered::from_iter([watch(shared, &standing)]);
+        tokio::select! {
+            biased;
+            end = requests(shared, connection, &mut *stream, &standing) => end,
+            Some(end) = watch.next() => end,
         }
     };
     // The peer sees a proper end of the stream; when it does not listen any more there is nothing to tell.
@@ -213,6 +204,19 @@ async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
         std::task::Poll::Pending => std::task::Poll::Ready(None),
     })
     .await
+}
+
+/// Completes when the connection is to end though its peer goes on: it is idle, or the broker stops and owes no answer.
+async fn watch(shared: &Shared, standing: &Standing) -> End {
+    let mut idle = pin!(idle(shared, &standing.active_at));
+    tokio::select! {
+        biased;
+        end = &mut idle => return end,
+        () = shared.shutdown.requested() => {}
+    }
+    standing.stopping.store(true, Ordering::Relaxed);
+    // A request under way is answered first.
+    if standing.serving.load(Ordering::Relaxed) { idle.await } else { End::Stopping }
 }
 
 /// Completes after `connections.max.idle.ms` without a byte either way, whether or not a request is being served. One
