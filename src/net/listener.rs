@@ -1,9 +1,10 @@
 //! What connections come out of: real sockets in production, in-memory streams in a simulation.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -22,6 +23,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
         _len: usize,
     ) -> Option<Poll<io::Result<usize>>> {
         None
+    }
+
+    /// Writes what more follows upon at once: the kernel may hold it back until then.
+    fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(self).poll_write_vectored(cx, bytes)
     }
 }
 

@@ -1,13 +1,14 @@
 //! Listeners on TCP sockets.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -147,22 +148,33 @@ impl Stream for TcpStream {
         position: u64,
         len: usize,
     ) -> Option<Poll<io::Result<usize>>> {
-        loop {
-            match self.poll_write_ready(cx) {
-                Poll::Pending => return Some(Poll::Pending),
-                Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error))),
-                Poll::Ready(Ok(())) => {}
-            }
-            let mut at = position;
-            let sent = self.try_io(Interest::WRITABLE, || Ok(rustix::fs::sendfile(&*self, file, Some(&mut at), len)?));
-            match sent {
-                // Not ready after all; asked again, which leaves the waker.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A file system without it.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return None,
-                other => return Some(Poll::Ready(other)),
-            }
+        let sent = poll_send(self, cx, || Ok(rustix::fs::sendfile(&*self, file, Some(&mut { position }), len)?));
+        match sent {
+            // A file system without it.
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => None,
+            other => Some(other),
+        }
+    }
+
+    fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+        poll_send(self, cx, || Ok(sendmsg(&*self, bytes, &mut SendAncillaryBuffer::default(), flags)?))
+    }
+}
+
+/// `send` once the socket takes something.
+fn poll_send(
+    stream: &TcpStream,
+    cx: &mut Context<'_>,
+    send: impl Fn() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(stream.poll_write_ready(cx))?;
+        match stream.try_io(Interest::WRITABLE, &send) {
+            // Not ready after all; asked again, which leaves the waker.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return Poll::Ready(other),
         }
     }
 }
