@@ -10,20 +10,22 @@
 //! - Sessions (v7+) are [`FetchSessions`](super::fetch_session::FetchSessions).
 //! - v0-3 get their records converted down, see `convert`; v0-9 get no zstd from a topic that has it as its codec.
 
+use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use indexmap::IndexMap;
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
 use super::context::{Part, Reply, RequestContext, Response};
-use super::fetch_session::{Asked, Key, SessionRequest};
+use super::fetch_session::{Asked, Context, Key, SessionRequest};
 use super::leader_hint::LeaderHints;
 use super::serve::Close;
-use crate::cluster::Snapshot;
+use crate::cluster::{Snapshot, TopicMeta};
 use crate::replication::partition::{Partition, PartitionFetch, PartitionRead, Reader};
 use crate::replication::waiters::Parked;
 use crate::spawn::Shutdown;
@@ -45,53 +47,27 @@ type Answer = (ResponseTopic, PartitionResponse<Records>);
 
 /// `share` of the request budget goes with the frame, before anything is waited for.
 pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> Result<Reply, Close> {
-    let version = ctx.version();
-    let request =
-        FetchRequest::decode(&frame, 0, version).map_err(|error| Close(format!("Fetch v{version}: {error}")))?;
-    if !matches!(request.isolation_level, 0 | 1) {
-        return Ok(refused_as_a_whole(ctx, &request));
-    }
-    let services = ctx.services;
-    let snapshot = services.cluster.load();
-    let is_follower = request.replica_id.0 >= 0;
-    let session = SessionRequest {
-        id: request.session_id,
-        epoch: request.session_epoch,
-        uses_topic_ids: version >= FIRST_WITH_IDS,
-        is_follower,
+    let begun = match begin(ctx, &frame)? {
+        Ok(begun) => begun,
+        Err(refusal) => return Ok(refusal),
     };
-    let forgotten: Vec<Key> = request
-        .forgotten
-        .iter()
-        .map(|gone| Key::new(&resolve(&snapshot, request.topic(gone.topic)), gone.partition))
-        .collect();
-    let now_ms = services.clock.monotonic_ms();
-    let begun = services.fetch_sessions.begin(session, asked(&snapshot, &request), &forgotten, now_ms);
-    let context = match begun {
-        Ok(context) => context,
-        Err(code) => return Ok(answer(ctx, code, 0, Vec::new(), &[])),
-    };
-
-    let (targets, mut unknown) = targets(ctx, &snapshot, context.partitions());
-    let read = Fetching {
-        reader: reader(&request),
-        only_leader: is_follower || (request.replica_id == BrokerId::NONE && version < 11),
-        max_bytes: request.max_bytes.min(services.config.fetch_max_bytes),
-        hard_limit: version <= 2,
-        targets,
-    };
-    let (min_bytes, max_wait_ms) = (request.min_bytes.min(read.max_bytes), request.max_wait_ms);
     drop((frame, share));
+    let Begun { session_id, is_follower, context, read, mut unknown, min_bytes, max_wait_ms } = begun;
+    let (version, services) = (ctx.version(), ctx.services);
     let reads = read.until_enough(min_bytes, max_wait_ms, &ctx.connection.alarm, &services.shutdown).await;
 
     let mut answers: Vec<Answer> = read.targets.into_iter().zip(reads).map(|(t, read)| t.answer(read)).collect();
     answers.append(&mut unknown);
-    let random_id = || 1 + services.random.below(i32::MAX as u64) as i32;
-    let now_ms = services.clock.monotonic_ms();
-    let ended = services.fetch_sessions.end(context, &mut answers, now_ms, random_id);
+    let ended = match context {
+        Context::Sessionless(_) => Ok(0),
+        context => {
+            let random_id = || 1 + services.random.below(i32::MAX as u64) as i32;
+            services.fetch_sessions.end(context, &mut answers, services.clock.monotonic_ms(), random_id)
+        }
+    };
     let session_id = match ended {
         Ok(id) => id,
-        Err(code) => return Ok(answer(ctx, code, session.id, Vec::new(), &[])),
+        Err(code) => return Ok(answer(ctx, code, session_id, Vec::new(), &[])),
     };
     for (topic, answer) in &mut answers {
         records::fit(services, version, is_follower, topic, answer);
@@ -113,6 +89,61 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> R
     Ok(answer(ctx, ErrorCode::None, session_id, answers, &hints.endpoints))
 }
 
+/// A request that was read: what it takes to answer it, and nothing of its bytes.
+struct Begun {
+    /// Of the request.
+    session_id: i32,
+    is_follower: bool,
+    context: Context,
+    read: Fetching,
+    /// Answered already: what the metadata does not know.
+    unknown: Vec<Answer>,
+    min_bytes: i32,
+    max_wait_ms: i32,
+}
+
+/// Reads the request and takes it into its session. The inner error is its whole answer.
+fn begin(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, Reply>, Close> {
+    let version = ctx.version();
+    let request =
+        FetchRequest::decode(frame, 0, version).map_err(|error| Close(format!("Fetch v{version}: {error}")))?;
+    if !matches!(request.isolation_level, 0 | 1) {
+        return Ok(Err(refused_as_a_whole(ctx, &request)));
+    }
+    let services = ctx.services;
+    let snapshot = services.cluster.load();
+    let mut topics = Topics { snapshot: &snapshot, last: None };
+    let is_follower = request.replica_id.0 >= 0;
+    let session = SessionRequest {
+        id: request.session_id,
+        epoch: request.session_epoch,
+        uses_topic_ids: version >= FIRST_WITH_IDS,
+        is_follower,
+    };
+    let forgotten: Vec<Key> = request
+        .forgotten
+        .iter()
+        .map(|gone| Key::new(&topics.resolve(request.topic(gone.topic)), gone.partition))
+        .collect();
+    let asked = asked(&mut topics, &request);
+    // Without a session nobody asks for the time.
+    let now_ms = if session.is_none() { 0 } else { services.clock.monotonic_ms() };
+    let mut context = match services.fetch_sessions.begin(session, asked, &forgotten, now_ms) {
+        Ok(context) => context,
+        Err(code) => return Ok(Err(answer(ctx, code, 0, Vec::new(), &[]))),
+    };
+    let (targets, unknown) = targets(ctx, &mut topics, context.take_partitions());
+    let read = Fetching {
+        reader: reader(&request),
+        only_leader: is_follower || (request.replica_id == BrokerId::NONE && version < 11),
+        max_bytes: request.max_bytes.min(services.config.fetch_max_bytes),
+        hard_limit: version <= 2,
+        targets,
+    };
+    let (min_bytes, max_wait_ms) = (request.min_bytes.min(read.max_bytes), request.max_wait_ms);
+    Ok(Ok(Begun { session_id: session.id, is_follower, context, read, unknown, min_bytes, max_wait_ms }))
+}
+
 /// An isolation level that does not exist: up to v12 every partition is told, later only the client.
 fn refused_as_a_whole(ctx: &RequestContext<'_>, request: &FetchRequest<'_>) -> Reply {
     let error = ErrorCode::UnknownServerError;
@@ -126,23 +157,38 @@ fn refused_as_a_whole(ctx: &RequestContext<'_>, request: &FetchRequest<'_>) -> R
     answer(ctx, error, request.session_id, partitions.collect(), &[])
 }
 
-/// What a name or an id means now; of a topic that is not there one half stays empty.
-fn resolve(snapshot: &Snapshot, topic: TopicRef<'_>) -> ResponseTopic {
-    match topic {
-        TopicRef::Name(name) => {
-            let name = snapshot.topic(name).map_or_else(|| Arc::from(name), |topic| Arc::clone(&topic.name));
-            ResponseTopic { name, id: TopicId::ZERO }
+/// Looks topics up, most often one several times in a row; each look that is saved is a hash of its name.
+struct Topics<'s> {
+    snapshot: &'s Snapshot,
+    last: Option<&'s TopicMeta>,
+}
+
+impl<'s> Topics<'s> {
+    fn named(&mut self, name: &str) -> Option<&'s TopicMeta> {
+        if self.last.is_none_or(|last| *last.name != *name) {
+            self.last = self.snapshot.topic(name).map(|topic| &**topic);
         }
-        TopicRef::Id(id) => {
-            let name = snapshot.topic_by_id(id).map(|topic| Arc::clone(&topic.name)).unwrap_or_default();
-            ResponseTopic { name, id }
+        self.last
+    }
+
+    /// What a name or an id means now; of a topic that is not there one half stays empty.
+    fn resolve(&mut self, topic: TopicRef<'_>) -> ResponseTopic {
+        match topic {
+            TopicRef::Name(name) => {
+                let name = self.named(name).map_or_else(|| Arc::from(name), |topic| Arc::clone(&topic.name));
+                ResponseTopic { name, id: TopicId::ZERO }
+            }
+            TopicRef::Id(id) => {
+                let name = self.snapshot.topic_by_id(id).map(|topic| Arc::clone(&topic.name)).unwrap_or_default();
+                ResponseTopic { name, id }
+            }
         }
     }
 }
 
 /// The request's partitions, each once: of one that is named twice the later counts, in the place of the first.
-fn asked(snapshot: &Snapshot, request: &FetchRequest<'_>) -> Vec<Asked> {
-    let topics: Vec<ResponseTopic> = request.topics.iter().map(|topic| resolve(snapshot, *topic)).collect();
+fn asked(topics: &mut Topics<'_>, request: &FetchRequest<'_>) -> Vec<Asked> {
+    let topics: SmallVec<[ResponseTopic; 1]> = request.topics.iter().map(|topic| topics.resolve(*topic)).collect();
     let mut asked: Vec<Asked> = request
         .partitions
         .iter()
@@ -183,16 +229,16 @@ struct Target {
 }
 
 /// Splits what is asked for into what is read and what the metadata does not know.
-fn targets(ctx: &RequestContext<'_>, snapshot: &Snapshot, asked: Vec<Asked>) -> (Vec<Target>, Vec<Answer>) {
+fn targets(ctx: &RequestContext<'_>, topics: &mut Topics<'_>, asked: Vec<Asked>) -> (Vec<Target>, Vec<Answer>) {
     let mut targets = Vec::with_capacity(asked.len());
     let mut unknown = Vec::new();
     for mut asked in asked {
         if asked.topic.name.is_empty() && !asked.topic.id.is_zero() {
-            asked.topic = resolve(snapshot, TopicRef::Id(asked.topic.id));
+            asked.topic = topics.resolve(TopicRef::Id(asked.topic.id));
         }
         let code = if asked.topic.name.is_empty() && ctx.version() >= FIRST_WITH_IDS {
             ErrorCode::UnknownTopicId
-        } else if snapshot.partition(&asked.topic.name, asked.partition).is_none() {
+        } else if topics.named(&asked.topic.name).is_none_or(|topic| !topic.partitions.contains_key(&asked.partition)) {
             ErrorCode::UnknownTopicOrPartition
         } else {
             let partition = ctx.services.partitions.get(&asked.topic.name, asked.partition);
@@ -231,11 +277,24 @@ type Read = Result<PartitionRead, ErrorCode>;
 impl Fetching {
     /// Waits until there is enough to answer, `max_wait_ms` have passed, or the broker is asked to stop.
     async fn until_enough(&self, min_bytes: i32, max_wait_ms: i32, alarm: &Alarm, shutdown: &Shutdown) -> Vec<Read> {
-        let mut reads = self.once();
-        let mut found = found_in(&reads);
+        let reads = self.once();
+        let found = found_in(&reads);
         if max_wait_ms <= 0 || self.targets.is_empty() || found.is_enough(min_bytes) {
             return reads;
         }
+        // Apart: most requests do not wait, and the future of each is as large as its largest part.
+        Box::pin(self.wait(reads, found, min_bytes, max_wait_ms, alarm, shutdown)).await
+    }
+
+    async fn wait(
+        &self,
+        mut reads: Vec<Read>,
+        mut found: Found,
+        min_bytes: i32,
+        max_wait_ms: i32,
+        alarm: &Alarm,
+        shutdown: &Shutdown,
+    ) -> Vec<Read> {
         let deadline = Instant::now() + Duration::from_millis(max_wait_ms as u64);
         let parked = Parked::new(self.targets.len());
         for (place, (target, read)) in self.targets.iter().zip(&reads).enumerate() {
@@ -401,12 +460,15 @@ fn answer(
     let mut parts = Vec::with_capacity(2 * answers.len() + 1);
     for ((_, answer), cut) in answers.into_iter().zip(cuts) {
         if let Some(records) = answer.records.into_part() {
-            parts.push(Part::Bytes(rest.split_to(cut - done)));
+            let before = if cut - done == rest.len() { mem::take(&mut rest) } else { rest.split_to(cut - done) };
+            parts.push(Part::Bytes(before));
             parts.push(records);
             done = cut;
         }
     }
-    parts.push(Part::Bytes(rest));
+    if !rest.is_empty() {
+        parts.push(Part::Bytes(rest));
+    }
     Reply::Send(Response { parts, throttle_ms: 0 })
 }
 

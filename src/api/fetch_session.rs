@@ -76,6 +76,13 @@ pub struct SessionRequest {
     pub is_follower: bool,
 }
 
+impl SessionRequest {
+    /// Neither has a session nor wants one.
+    pub fn is_none(&self) -> bool {
+        (self.id, self.epoch) == (0, -1)
+    }
+}
+
 /// How one request relates to a session, between its begin and its end.
 #[derive(Debug)]
 pub enum Context {
@@ -291,10 +298,11 @@ fn next_epoch(epoch: i32) -> i32 {
 }
 
 impl Context {
-    /// What this request reads, in order.
-    pub fn partitions(&self) -> Vec<Asked> {
+    /// What this request reads, in order. Without a session it is kept nowhere else.
+    pub fn take_partitions(&mut self) -> Vec<Asked> {
         match self {
-            Context::Sessionless(asked) | Context::Full { asked, .. } => asked.clone(),
+            Context::Sessionless(asked) => std::mem::take(asked),
+            Context::Full { asked, .. } => asked.clone(),
             Context::Incremental { session, .. } => {
                 session.lock().in_order.values().map(|cached| cached.asked.clone()).collect()
             }

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use futures_util::future::join_all;
+use smallvec::SmallVec;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
@@ -92,9 +93,11 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) 
                     Ok(admitted) => append(ctx, admitted, &mut frame).await?,
                     Err(refused) => Err(refused),
                 };
-                let records = records_of(data, &frame);
-                walked = walked.saturating_add(batch::walked(records));
-                announced = announced.saturating_add(batch::announced(records));
+                if at + 1 < request.partitions.len() {
+                    let records = records_of(data, &frame);
+                    walked = walked.saturating_add(batch::walked(records));
+                    announced = announced.saturating_add(batch::announced(records));
+                }
                 if let Ok((partition, append)) = &outcome
                     && let Some(wait) = wait_of(append)
                 {
@@ -114,7 +117,7 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) 
         frame = request.without_records(&frame);
         drop(share);
         let deadline = Instant::now() + Duration::from_millis(request.timeout_ms.max(0) as u64);
-        for (at, error) in uncommitted(pending, deadline).await {
+        for (at, error) in Box::pin(uncommitted(pending, deadline)).await {
             if let Some(outcome) = outcomes.get_mut(at) {
                 outcome.error = error;
             }
@@ -328,7 +331,7 @@ fn answer(
 ) -> Reply {
     let version = ctx.version();
     let mut hints = LeaderHints::default();
-    let partitions: Vec<(&str, i32, PartitionResponse)> = request
+    let partitions: SmallVec<[(&str, i32, PartitionResponse); 1]> = request
         .partitions
         .iter()
         .zip(outcomes)

@@ -10,6 +10,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use smallvec::SmallVec;
+
 use super::entry::{Entry, entries};
 use super::file_cache::file_name;
 use super::log::{AppendError, AppendInfo, AppendParams, Log, Origin, Writer};
@@ -171,8 +173,9 @@ impl Log {
         if !writer.home_durable && !std::mem::replace(&mut writer.home_asked_for, true) {
             self.log_dir.flush_soon(&self.tp);
         }
+        let heads: SmallVec<[(usize, Entry); 1]> = entries(bytes).collect();
         let (mut last, mut max_timestamp) = (first, -1);
-        for (_, entry) in entries(bytes) {
+        for (_, entry) in &heads {
             last = entry.last_offset;
             max_timestamp = max_timestamp.max(entry.max_timestamp);
             if entry.magic < 2 {
@@ -187,9 +190,9 @@ impl Log {
         }
         // The first batch may make the file.
         writer.names_unsynced |= active.is_empty();
-        active.append(bytes)?;
+        active.append(bytes, &heads)?;
         let mut txns = false;
-        for (position, entry) in entries(bytes) {
+        for (position, entry) in heads {
             let Some(batch) = entry.batch else { continue };
             let bytes = bytes.get(position..position + entry.size as usize).unwrap_or_default();
             let marker = control_marker(&batch, bytes);

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 pub use self::recent::Located;
 use self::recent::Recent;
 use super::disk::DiskFile;
-use super::entry::{Entry, HeadScanner, entries};
+use super::entry::{Entry, HeadScanner};
 use super::file_cache::{DELETED, FileHome, FileKind, LazyFile, file_name};
 use super::offset_index::{OffsetEntry, OffsetIndex};
 use super::time_index::TimeIndex;
@@ -177,17 +177,18 @@ impl Segment {
         (offset - self.base).clamp(0, i64::from(i32::MAX)) as i32
     }
 
-    /// Appends whole batches. They are readable once the log's end says so.
-    pub fn append(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Appends whole batches: `heads` tells of each where it begins in `bytes`, and its head. They are readable once the
+    /// log's end says so.
+    pub fn append(&self, bytes: &[u8], heads: &[(usize, Entry)]) -> io::Result<()> {
         let file = self.file_to_write()?;
         let mut tail = self.tail.lock();
         self.make_writable(&mut tail)?;
         let at = self.len.load(Ordering::Relaxed);
         file.write_all_at(bytes, at)?;
-        for (position, entry) in entries(bytes) {
-            self.note(&mut tail, at + position as u64, &entry)?;
+        for (position, entry) in heads {
+            self.note(&mut tail, at + *position as u64, entry)?;
         }
-        self.recent.lock().push(at, bytes);
+        self.recent.lock().push(at, heads);
         self.len.store(at + bytes.len() as u64, Ordering::Release);
         Ok(())
     }

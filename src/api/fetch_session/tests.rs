@@ -44,8 +44,8 @@ fn shown(answers: &Answers) -> Vec<i32> {
     answers.iter().map(|(_, answer)| answer.partition).collect()
 }
 
-fn order(context: &Context) -> Vec<i32> {
-    context.partitions().iter().map(|asked| asked.partition).collect()
+fn order(context: &mut Context) -> Vec<i32> {
+    context.take_partitions().iter().map(|asked| asked.partition).collect()
 }
 
 /// A session of `partitions` partitions of topic t, none with records; ids count up.
@@ -66,14 +66,14 @@ fn an_incremental_answer_holds_only_what_changed() {
     let sessions = FetchSessions::new(10);
     let id = open(&sessions, 3, false, 0, &mut 0);
     assert_eq!(id, 1);
-    let context = sessions.begin(request(id, 1), vec![], &[], 0).expect("the next epoch");
-    assert_eq!(order(&context), [0, 1, 2]);
+    let mut context = sessions.begin(request(id, 1), vec![], &[], 0).expect("the next epoch");
+    assert_eq!(order(&mut context), [0, 1, 2]);
     let mut answers = vec![answer("t", 0, 5, 9), answer("t", 1, 6, 0), answer("t", 2, 5, 0)];
     assert_eq!(sessions.end(context, &mut answers, 0, || 0), Ok(id));
     assert_eq!(shown(&answers), [0, 1], "records, a new high watermark, nothing");
     // The one with records went to the end.
-    let context = sessions.begin(request(id, 2), vec![], &[], 0).expect("the next epoch");
-    assert_eq!(order(&context), [1, 2, 0]);
+    let mut context = sessions.begin(request(id, 2), vec![], &[], 0).expect("the next epoch");
+    assert_eq!(order(&mut context), [1, 2, 0]);
     let mut answers = vec![answer("t", 1, 6, 0), answer("t", 2, 5, 0), answer("t", 0, 5, 0)];
     assert_eq!(sessions.end(context, &mut answers, 0, || 0), Ok(id));
     assert!(answers.is_empty());
@@ -101,9 +101,9 @@ fn partitions_are_added_changed_and_forgotten() {
     let sessions = FetchSessions::new(10);
     let id = open(&sessions, 2, false, 0, &mut 0);
     let changes = vec![asked("t", 1, 77), asked("u", 0, 3)];
-    let context = sessions.begin(request(id, 1), changes, &[Key::new(&topic("t"), 0)], 0).expect("the next epoch");
+    let mut context = sessions.begin(request(id, 1), changes, &[Key::new(&topic("t"), 0)], 0).expect("the next epoch");
     let offsets: Vec<_> =
-        context.partitions().iter().map(|one| (one.topic.name.to_string(), one.fetch_offset)).collect();
+        context.take_partitions().iter().map(|one| (one.topic.name.to_string(), one.fetch_offset)).collect();
     assert_eq!(offsets, [("t".to_owned(), Offset(77)), ("u".to_owned(), Offset(3))]);
     assert_eq!(sessions.sizes(), (1, 2));
     // A session left empty is closed.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::storage::entry::entries;
+use crate::storage::entry::Entry;
 use crate::types::Offset;
 
 /// Batches that are remembered.
@@ -35,14 +35,14 @@ impl Recent {
         self.batches = VecDeque::new();
     }
 
-    /// The whole batches in `bytes` were written from position `at` on.
-    pub fn push(&mut self, at: u64, bytes: &[u8]) {
-        for (position, entry) in entries(bytes) {
+    /// Batches were written from position `at` on; `heads` tells where behind it each begins, and its head.
+    pub fn push(&mut self, at: u64, heads: &[(usize, Entry)]) {
+        for (position, entry) in heads {
             if self.batches.len() == RECENT {
                 self.batches.pop_front();
             }
-            self.batches.push_back((entry.base_offset, at + position as u64));
-            self.end = Some((entry.last_offset + 1, at + position as u64 + entry.size));
+            self.batches.push_back((entry.base_offset, at + *position as u64));
+            self.end = Some((entry.last_offset + 1, at + *position as u64 + entry.size));
         }
     }
 

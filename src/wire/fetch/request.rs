@@ -10,6 +10,8 @@
 //! tag 0 cluster_id (12+)  tag 1 replica_state { replica_id i32  replica_epoch i64 } (15+)
 //! ```
 
+use smallvec::SmallVec;
+
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId};
 use crate::wire::reader::{ReadError, Reader};
 
@@ -58,8 +60,8 @@ pub struct FetchRequest<'a> {
     pub session_id: i32,
     pub session_epoch: i32,
     /// Topics of which at least one partition is asked for or forgotten.
-    pub topics: Vec<TopicRef<'a>>,
-    pub partitions: Vec<PartitionRequest>,
+    pub topics: SmallVec<[TopicRef<'a>; 1]>,
+    pub partitions: SmallVec<[PartitionRequest; 1]>,
     pub forgotten: Vec<ForgottenPartition>,
     pub rack_id: &'a str,
 }
@@ -77,8 +79,8 @@ impl<'a> FetchRequest<'a> {
             isolation_level: if version >= 4 { reader.i8("isolation_level")? } else { 0 },
             session_id: if version >= 7 { reader.i32("session_id")? } else { 0 },
             session_epoch: if version >= 7 { reader.i32("session_epoch")? } else { -1 },
-            topics: Vec::new(),
-            partitions: Vec::new(),
+            topics: SmallVec::new(),
+            partitions: SmallVec::new(),
             forgotten: Vec::new(),
             rack_id: "",
         };

@@ -12,6 +12,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::types::{LeaderEpoch, Offset, TopicId};
 use crate::wire::error_code::ErrorCode;
 use crate::wire::leader::{CurrentLeader, NodeEndpoint, write_endpoints};
@@ -69,8 +71,8 @@ pub struct FetchResponse<'a, R> {
 
 impl<R: Payload> FetchResponse<'_, R> {
     /// Writes the body without the records' bytes. Returns where in `out` those of each partition belong, in order.
-    pub fn encode(&self, out: &mut Writer, version: i16) -> Vec<usize> {
-        let mut cuts = Vec::with_capacity(self.partitions.len());
+    pub fn encode(&self, out: &mut Writer, version: i16) -> SmallVec<[usize; 1]> {
+        let mut cuts = SmallVec::with_capacity(self.partitions.len());
         if version >= 1 {
             out.i32(self.throttle_ms);
         }

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use bytes::BytesMut;
+use smallvec::SmallVec;
 
 use crate::wire::reader::{ReadError, Reader};
 
@@ -18,7 +19,7 @@ pub struct ProduceRequest {
     pub acks: i16,
     pub timeout_ms: i32,
     /// In the order of the request. A topic without partitions leaves no trace, as in Kafka's answer.
-    pub partitions: Vec<PartitionData>,
+    pub partitions: SmallVec<[PartitionData; 1]>,
 }
 
 /// One partition's records. Places are bytes of the frame; a frame is smaller than 2 GiB.
@@ -55,7 +56,7 @@ impl ProduceRequest {
             if version >= 3 { reader.nullable_string("transactional_id")?.map(str::to_owned) } else { None };
         let acks = reader.i16("acks")?;
         let timeout_ms = reader.i32("timeout_ms")?;
-        let mut partitions = Vec::new();
+        let mut partitions = SmallVec::new();
         for _ in 0..reader.array_len("topic_data")? {
             let topic = narrow(reader.string_range("name")?);
             for _ in 0..reader.array_len("partition_data")? {
