@@ -148,7 +148,6 @@ async fn one_request(
             break frame;
         }
         writer.flush(stream, clock, active_at).await?;
-        active_at.store(clock.monotonic_ms(), Ordering::Relaxed);
         match reader.fill(stream).await? {
             0 if reader.held().is_empty() => return Err(End::Peer),
             0 => return Err(End::PeerInsideRequest),
