@@ -75,7 +75,7 @@ fn read_client_id(bytes: &mut &[u8]) -> Result<Option<Box<str>>, HeaderError> {
     let Ok(length) = usize::try_from(length) else { return Ok(None) };
     let (text, rest) = bytes.split_at_checked(length).ok_or(HeaderError::Truncated)?;
     *bytes = rest;
-    Ok(Some(String::from_utf8_lossy(text).into()))
+    Ok(Some(std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text).into(), Box::from)))
 }
 
 /// Unknown tags are skipped, never an error.
