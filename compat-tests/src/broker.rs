@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use kafka_protocol::messages::{ApiKey, MetadataRequest, RequestKind, ResponseKind};
+use kafka_protocol::messages::{ApiKey, FindCoordinatorRequest, MetadataRequest, RequestKind, ResponseKind};
+use kafka_protocol::protocol::StrBytes;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -64,8 +65,19 @@ impl Broker {
         Broker::start_in(on, &dir, Some(temp), settings)
     }
 
+    /// As [`Broker::start`], on a port that clients will not be told.
+    pub fn start_on(port: u16, on: &On, settings: &[(&str, &str)]) -> Result<Broker> {
+        let temp = TempDir::with_prefix("compat-")?;
+        let dir = temp.path().to_path_buf();
+        Broker::start_at(port, on, &dir, Some(temp), settings)
+    }
+
     /// As [`Broker::start`], in a directory that outlives the broker.
     pub fn start_in(on: &On, dir: &Path, temp: Option<TempDir>, settings: &[(&str, &str)]) -> Result<Broker> {
+        Broker::start_at(free_port()?, on, dir, temp, settings)
+    }
+
+    fn start_at(port: u16, on: &On, dir: &Path, temp: Option<TempDir>, settings: &[(&str, &str)]) -> Result<Broker> {
         if let On::At(address) = on {
             let (host, port) = address.rsplit_once(':').ok_or_else(|| anyhow!("{address} has no port"))?;
             return Ok(Broker {
@@ -78,7 +90,6 @@ impl Broker {
                 zookeeper: None,
             });
         }
-        let port = free_port()?;
         let mut lines = vec![
             format!("broker.id={BROKER_ID}"),
             format!("listeners=PLAINTEXT://127.0.0.1:{port}"),
@@ -173,6 +184,26 @@ impl Broker {
         let request = RequestKind::Metadata(MetadataRequest::default().with_topics(Some(Vec::new())));
         let response = Connection::open(&self.address()).and_then(|mut c| c.ask(ApiKey::Metadata, 1, &request));
         matches!(response, Ok(ResponseKind::Metadata(metadata)) if !metadata.brokers.is_empty())
+    }
+
+    /// Waits until the broker coordinates groups: the first to ask has the topic of all of them made, and some tests give
+    /// their first group a few seconds for everything.
+    pub fn await_coordinator(&self) -> Result<()> {
+        let keys = vec![StrBytes::from_static_str("none")];
+        let request = RequestKind::FindCoordinator(FindCoordinatorRequest::default().with_coordinator_keys(keys));
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let answer = Connection::open(&self.address())?.ask(ApiKey::FindCoordinator, 4, &request)?;
+            let ResponseKind::FindCoordinator(answer) = answer else { bail!("another API's answer") };
+            let error = answer.coordinators.first().map(|coordinator| coordinator.error_code);
+            if error == Some(0) {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                bail!("no coordinator after {} s: error {error:?}", PATIENCE.as_secs());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// How the process ended, if it has.

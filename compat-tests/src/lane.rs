@@ -43,6 +43,8 @@ pub enum Outcome {
     Passed,
     Failed(String),
     Skipped(String),
+    /// On the suite's list of units that are not judged, for this reason.
+    LeftOut(String),
 }
 
 impl Outcome {
@@ -67,6 +69,8 @@ pub struct Unit {
     pub outcome: Outcome,
     /// Failed the first time, for this reason, and was run again.
     pub before: Option<String>,
+    /// The run that decided.
+    pub took: Duration,
 }
 
 /// One lane while it runs.
@@ -88,7 +92,7 @@ impl Run {
             if let Outcome::Skipped(reason) = &outcome {
                 println!("skipped {}: {reason}", lane.name);
             }
-            run.record("(the lane itself)".into(), outcome, None, started.elapsed());
+            run.judged("(the lane itself)", outcome, None, started.elapsed());
         }
         if run.failures() > 0
             && let Some(broker) = &run.broker
@@ -105,10 +109,16 @@ impl Run {
 
     /// The lane's broker, started with the settings of every lane at first use.
     pub fn broker(&mut self) -> Result<&mut Broker> {
-        if self.broker.is_none() {
-            self.broker = Some(Broker::start(&self.on, &[])?);
-        }
-        Ok(self.broker.as_mut().expect("started above"))
+        let broker = match self.broker.take() {
+            Some(running) => running,
+            None => Broker::start(&self.on, &[])?,
+        };
+        Ok(self.broker.insert(broker))
+    }
+
+    /// Makes one with settings of its own the lane's broker. Answers its address.
+    pub fn serve_by(&mut self, broker: Broker) -> String {
+        self.broker.insert(broker).address()
     }
 
     pub fn address(&mut self) -> Result<String> {
@@ -138,22 +148,25 @@ impl Run {
             }
             other => (other, None),
         };
-        self.record(name, outcome, before, started.elapsed());
+        self.judged(name, outcome, before, started.elapsed());
     }
 
     /// Counts a unit whose outcome is known already.
     pub fn settled(&mut self, name: impl Into<String>, result: Result<()>) {
-        self.record(name.into(), Outcome::of(result), None, Duration::ZERO);
+        self.judged(name, Outcome::of(result), None, Duration::ZERO);
     }
 
-    fn record(&mut self, name: String, outcome: Outcome, before: Option<String>, took: Duration) {
+    /// Counts a unit that was played elsewhere; `before` is why it failed the first time.
+    pub fn judged(&mut self, name: impl Into<String>, outcome: Outcome, before: Option<String>, took: Duration) {
+        let name = name.into();
         let seconds = took.as_secs_f32();
         match &outcome {
             Outcome::Passed => println!("ok    {}: {name} ({seconds:.1} s)", self.lane),
             Outcome::Failed(reason) => println!("FAIL  {}: {name} ({seconds:.1} s): {reason}", self.lane),
             Outcome::Skipped(reason) => println!("skip  {}: {name}: {reason}", self.lane),
+            Outcome::LeftOut(reason) => println!("out   {}: {name}: {reason}", self.lane),
         }
-        self.units.push(Unit { name, outcome, before });
+        self.units.push(Unit { name, outcome, before, took });
     }
 
     pub fn failures(&self) -> usize {
@@ -172,9 +185,9 @@ impl Report {
         self.runs.push((run.lane, run.units));
     }
 
-    /// Names failures, skips and units that passed only the second time; the last line is the count.
+    /// Names failures, skips, units left out and units that passed only the second time; the last line is the count.
     pub fn close(self) -> ExitCode {
-        let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+        let (mut passed, mut failed, mut skipped, mut left_out) = (0, 0, 0, 0);
         println!();
         for (lane, unit) in self.runs.iter().flat_map(|(lane, units)| units.iter().map(move |unit| (lane, unit))) {
             match &unit.outcome {
@@ -187,10 +200,17 @@ impl Report {
                     skipped += 1;
                     println!("skipped {lane}: {}: {reason}", unit.name);
                 }
+                Outcome::LeftOut(reason) => {
+                    left_out += 1;
+                    println!("left out {lane}: {}: {reason}", unit.name);
+                }
             }
             if let (Outcome::Passed, Some(reason)) = (&unit.outcome, &unit.before) {
                 println!("passed only the second time  {lane}: {}: {reason}", unit.name);
             }
+        }
+        if left_out > 0 {
+            println!("{left_out} left out by name");
         }
         println!("{passed} passed, {failed} failed, {skipped} skipped");
         if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }

@@ -5,7 +5,8 @@
 //!  cargo run -p compat-tests -- light LANE...      the same, chosen lanes
 //!  cargo run -p compat-tests -- full LANE...       whole forms
 //!  cargo run -p compat-tests -- record LANE...     what their clients say, as seeds for the fuzz targets
-//!         ... --on kafka | --on HOST:PORT          another target: a lane that fails on a real Kafka is wrong itself
+//!         ... --on kafka | --on HOST:PORT          another target: a lane that fails on a real Kafka is wrong itself;
+//!                                                  KLAMM_TWIN=kafka says the same
 //! ```
 //!
 //! Everything a lane needs from a registry goes to `target/compat-cache`; a lane whose tool is missing says

@@ -1,4 +1,4 @@
-//! `compat-tests light|full LANE...`: chosen lanes by hand.
+//! `compat-tests light|full LANE...`: chosen lanes by hand. `KLAMM_TWIN=kafka` is `--on kafka`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ struct Args {
     /// All lanes when empty.
     lanes: Vec<String>,
     /// `klamm`, `kafka`, or the address of a running broker.
-    #[arg(long, default_value = "klamm")]
+    #[arg(long, env = "KLAMM_TWIN", default_value = "klamm")]
     on: On,
     /// Where `record` puts the seeds.
     #[arg(long, default_value = "target/recorded")]
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Which::Full => Form::Full,
         Which::List => {
             for lane in compat_tests::lanes::ALL {
-                println!("{:<14} {}", lane.name, lane.what);
+                println!("{:<19} {}", lane.name, lane.what);
             }
             return ExitCode::SUCCESS;
         }

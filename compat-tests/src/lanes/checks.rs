@@ -57,7 +57,7 @@ pub fn count(run: &mut Run, program: &Program, command: impl Fn() -> Result<Comm
 }
 
 #[derive(Clone, Debug)]
-enum Verdict {
+pub enum Verdict {
     Passed,
     Failed(String),
     Skipped(String),

@@ -17,6 +17,7 @@ mod load;
 mod power_loss;
 mod python;
 mod sarama;
+mod suites;
 mod tools;
 
 use crate::lane::Lane;
@@ -35,6 +36,14 @@ pub const ALL: &[Lane] = &[
     Lane { name: "aiokafka", what: "aiokafka 0.14", run: python::aiokafka },
     Lane { name: "confluent-kafka", what: "confluent-kafka 2.16 for Python", run: python::confluent_kafka },
     Lane { name: "kafkajs", what: "KafkaJS 2.2.4", run: kafkajs::lane },
+    Lane { name: "kgo-suite", what: "franz-go's own tests of kgo 1.22.3", run: suites::kgo },
+    Lane { name: "librdkafka-suite", what: "librdkafka's own broker tests", run: suites::librdkafka },
+    Lane { name: "kafka-python-suite", what: "kafka-python's own integration tests", run: suites::kafka_python },
+    Lane {
+        name: "rdkafka-suite",
+        what: "the rdkafka crate's own integration tests (full form only)",
+        run: suites::rdkafka,
+    },
     Lane {
         name: "twin",
         what: "the same bytes to a real Kafka 3.9.1, answers compared field by field",
