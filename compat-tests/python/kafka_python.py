@@ -10,8 +10,6 @@ NEW = int(kafka.__version__.split(".")[0]) >= 3
 
 
 def producer(**settings):
-    if NEW:
-        settings.setdefault("enable_idempotence", False)
     return KafkaProducer(bootstrap_servers=BOOTSTRAP, linger_ms=10, **settings)
 
 

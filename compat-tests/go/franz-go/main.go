@@ -26,7 +26,7 @@ func check(name string, work func(ctx context.Context) error) {
 }
 
 func client(options ...kgo.Opt) *kgo.Client {
-	options = append(options, kgo.SeedBrokers(checks.Bootstrap), kgo.DisableIdempotentWrite(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	options = append(options, kgo.SeedBrokers(checks.Bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	cl, err := kgo.NewClient(options...)
 	if err != nil {
 		panic(err)
@@ -124,10 +124,10 @@ func main() {
 		if _, err := adm.CreateTopic(ctx, 3, 1, nil, other); err != nil {
 			return err
 		}
-		if err := produce(ctx, other, 30, kgo.RequiredAcks(kgo.LeaderAck())); err != nil {
+		if err := produce(ctx, other, 30, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite()); err != nil {
 			return err
 		}
-		return produce(ctx, other, 30, kgo.RequiredAcks(kgo.NoAck()))
+		return produce(ctx, other, 30, kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite())
 	})
 	check("offsets", func(ctx context.Context) error {
 		ends, err := adm.ListEndOffsets(ctx, topic)
