@@ -1,7 +1,7 @@
-// KafkaJS: producer, admin, and what lies under its consumer.
+// KafkaJS: producer, admin, consumers in a group, and what lies under them.
 //
-// Its consumer cannot be given partitions, it always joins a group. The broker connection below it is what reads here:
-// its requests, its decoders, its choice of versions.
+// Its consumer cannot be given partitions, it always joins a group. Where single partitions are read here, the broker
+// connection below the consumer reads them: its requests, its decoders, its choice of versions.
 'use strict'
 const assert = require('node:assert/strict')
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel, Partitioners } = require('kafkajs')
@@ -284,6 +284,71 @@ async function deleteRecords() {
   assert.equal(found.find(({ partition }) => partition === 0).low, '5')
 }
 
+// Members of a group share the partitions; what one commits is where the next begins.
+async function group() {
+  const topic = `${prefix}-group`
+  await create(topic)
+  await produce(topic, 30)
+  const read = [0, 0, 0]
+  const total = () => read.reduce((sum, count) => sum + count, 0)
+  const failures = []
+
+  // `limit` records are read, and none before `reading` is set.
+  async function member(limit) {
+    const consumer = kafka.consumer({ groupId: topic, heartbeatInterval: 200, sessionTimeout: 6000, maxWaitTimeInMs: 100 })
+    const self = { held: [], reading: false, stop: () => consumer.disconnect() }
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => (self.held = payload.memberAssignment[topic] ?? []))
+    await consumer.connect()
+    await consumer.subscribe({ topics: [topic], fromBeginning: true })
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      eachBatch: async ({ batch, resolveOffset }) => {
+        for (const message of batch.messages) {
+          if (!self.reading || total() === limit) return
+          try {
+            assert.equal(Number(message.offset), read[batch.partition])
+            right({ partition: batch.partition, ...message })
+          } catch (error) {
+            failures.push(error)
+          }
+          read[batch.partition]++
+          resolveOffset(message.offset)
+        }
+      },
+    })
+    self.commit = () =>
+      consumer.commitOffsets(read.map((count, partition) => ({ topic, partition, offset: String(count) })))
+    return self
+  }
+
+  const shared = (...members) =>
+    until('each its own of three partitions', async () => {
+      const held = members.map(({ held }) => held)
+      return held.every(({ length }) => length > 0) && String(held.flat().sort()) === '0,1,2'
+    })
+
+  const first = await member(12)
+  const second = await member(12)
+  await shared(first, second)
+  await second.stop()
+  await shared(first)
+  first.reading = true
+  await until('12 records', async () => total() === 12)
+  await first.commit()
+  await first.stop()
+  const heir = await member(30)
+  heir.reading = true
+  await until('30 records', async () => total() === 30)
+  await heir.commit()
+  await heir.stop()
+  assert.deepEqual(failures, [])
+  const [{ partitions }] = await admin.fetchOffsets({ groupId: topic, topics: [topic] })
+  assert.deepEqual(partitions.map(({ offset }) => offset), ['10', '10', '10'])
+  assert.ok((await admin.listGroups()).groups.some(({ groupId }) => groupId === topic))
+  await admin.deleteGroups([topic])
+}
+
 // A producer and a reader that were there before the broker was away go on afterwards.
 async function again(name) {
   const topic = `${prefix}-restart-${name}`
@@ -334,6 +399,7 @@ async function main() {
   await check('offsets by time', offsets)
   await check('seek', seek)
   await check('what is not there', absent)
+  await check('a group shares, commits and resumes', group)
   await check('refusals', refusals)
   await check('configs', configs)
   await check('more partitions', morePartitions)

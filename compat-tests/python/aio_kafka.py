@@ -1,4 +1,4 @@
-"""aiokafka: producer, assigned consumer, admin."""
+"""aiokafka: producer, consumers with partitions of their own and in groups, admin."""
 import asyncio
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -215,6 +215,49 @@ async def delete_records():
         assert (await source.beginning_offsets([first]))[first] == 5
 
 
+async def a_group_shares_commits_and_resumes():
+    topic = PREFIX + "-group"
+    await made(topic)
+    await produce(topic, 30)
+
+    def member():
+        settings = dict(auto_offset_reset="earliest", enable_auto_commit=False, heartbeat_interval_ms=200)
+        return consumer(group_id=topic, **settings)
+
+    def shared(*members):
+        async def holds():
+            held = [each.assignment() for each in members]
+            return all(held) and sorted(p for each in held for p in each) == partitions(topic)
+
+        return until("each its own of three partitions", holds)
+
+    async with member() as first:
+        first.subscribe([topic])
+        async with member() as second:
+            second.subscribe([topic])
+            await shared(first, second)
+        await shared(first)
+        for _ in range(12):
+            right(await asyncio.wait_for(first.getone(), 20))
+        await first.commit()
+        due = {each: await first.position(each) for each in partitions(topic)}
+    assert sum(due.values()) == 12, due
+    async with member() as heir:
+        heir.subscribe([topic])
+        for _ in range(18):
+            message = await asyncio.wait_for(heir.getone(), 20)
+            where = TopicPartition(message.topic, message.partition)
+            assert message.offset == due[where], message
+            due[where] += 1
+            right(message)
+        await heir.commit()
+    committed = await admin.list_consumer_group_offsets(topic)
+    assert [committed[each].offset for each in partitions(topic)] == [10, 10, 10], committed
+    assert topic in [name for name, _ in await admin.list_consumer_groups()]
+    state = (await admin.describe_consumer_groups([topic]))[0].groups[0][2]
+    assert state == "Empty", state
+
+
 async def restart(name):
     """A producer and a consumer that were there before the broker was away go on afterwards."""
     topic = "%s-restart-%s" % (PREFIX, name)
@@ -255,6 +298,7 @@ check("read committed", lambda: read(NONE, RECORDS, isolation_level="read_commit
 check("small fetches", lambda: read(NONE, min(RECORDS, 300), max_partition_fetch_bytes=100, fetch_max_bytes=100))
 for work in [null_and_empty, large, acks_0_1_and_all, offsets_by_time, seek, what_is_not_there]:
     check(name_of(work), work)
+check("a group shares, commits and resumes", a_group_shares_commits_and_resumes)
 for work in [refusals, configs, more_partitions, delete_records]:
     check(name_of(work), work)
 for name in CODECS if FULL else CODECS[:1]:

@@ -1,4 +1,4 @@
-"""confluent-kafka: producer, assigned consumer, admin."""
+"""confluent-kafka: producer, consumers with partitions of their own and in groups, admin."""
 import time
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -60,7 +60,7 @@ def right(message):
 
 
 def consumer(**settings):
-    # A group id must be set; it is never used: partitions are assigned, nothing is committed.
+    # A group id must be set. Unless it is another, it is never used: partitions are assigned, nothing is committed.
     common = {**COMMON, "group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error", "fetch.wait.max.ms": 100}
     return Consumer({**common, **{key.replace("_", "."): value for key, value in settings.items()}})
 
@@ -235,6 +235,54 @@ def delete_records():
     source.close()
 
 
+def a_group_shares_commits_and_resumes():
+    topic = PREFIX + "-group"
+    create(topic).result(20)
+    sent(producer(), *[record(topic, i) for i in range(30)])
+
+    def member():
+        source = consumer(group_id=topic, auto_offset_reset="earliest", heartbeat_interval_ms="200", session_timeout_ms="6000")
+        source.subscribe([topic])
+        return source
+
+    def shared(*members):
+        def holds():
+            # A poll takes part in what the group does; what is read by it is read again after the seek below.
+            for each in members:
+                each.poll(0.05)
+            held = [each.assignment() for each in members]
+            return all(held) and sorted(p.partition for each in held for p in each) == [0, 1, 2]
+
+        until("each its own of three partitions", holds)
+
+    first, second = member(), member()
+    shared(first, second)
+    second.close()
+    shared(first)
+    for partition in range(3):
+        first.seek(TopicPartition(topic, partition, 0))
+    read = [0, 0, 0]
+    while sum(read) < 12:
+        message = next_of(first)
+        right(message)
+        assert message.offset() == read[message.partition()], message.offset()
+        read[message.partition()] += 1
+    first.commit(offsets=[TopicPartition(topic, i, end) for i, end in enumerate(read)], asynchronous=False)
+    first.close()
+    heir = member()
+    while sum(read) < 30:
+        message = next_of(heir)
+        right(message)
+        assert message.offset() == read[message.partition()], message.offset()
+        read[message.partition()] += 1
+    heir.commit(asynchronous=False)
+    committed = heir.committed([TopicPartition(topic, i) for i in range(3)], 20)
+    assert [each.offset for each in committed] == [10, 10, 10], committed
+    heir.close()
+    assert topic in [group.id for group in admin.list_groups(timeout=20)]
+    admin.delete_consumer_groups([topic])[topic].result(20)
+
+
 def again(name):
     """A producer and a consumer that were there before the broker was away go on afterwards."""
     topic = "%s-restart-%s" % (PREFIX, name)
@@ -263,6 +311,7 @@ check("read committed", lambda: read(NONE, RECORDS, isolation_level="read_commit
 check("small fetches", lambda: read(NONE, min(RECORDS, 300), fetch_message_max_bytes=100))
 for work in [null_and_empty, large, acks_0_1_and_all, offsets_by_time, seek, what_is_not_there]:
     check(name_of(work), work)
+check("a group shares, commits and resumes", a_group_shares_commits_and_resumes)
 for work in [refusals, configs, more_partitions, delete_records]:
     check(name_of(work), work)
 for name in CODECS if FULL else CODECS[:1]:

@@ -1,4 +1,6 @@
-"""kafka-python of either line (2.0, 3.x): producer, assigned consumer, admin."""
+"""kafka-python of either line (2.0, 3.x): producer, consumers with partitions of their own and in groups, admin."""
+import threading
+
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
@@ -98,6 +100,71 @@ def offsets():
 
 
 check("offsets and metadata", offsets)
+
+
+def a_group_shares_commits_and_resumes():
+    topic = PREFIX + "-group"
+    create(topic)
+    produce(topic, 30)
+
+    def member():
+        return KafkaConsumer(
+            topic,
+            bootstrap_servers=BOOTSTRAP,
+            group_id=topic,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            heartbeat_interval_ms=200,
+            session_timeout_ms=6000,
+        )
+
+    first, second, leave = member(), member(), threading.Event()
+
+    def beside():
+        while not leave.is_set():
+            second.poll(50)
+        second.close()
+
+    def shared(*members):
+        def holds():
+            # A poll takes part in what the group does; what is read by it is read again after the seek below.
+            first.poll(50)
+            held = [each.assignment() for each in members]
+            return all(held) and sorted(p.partition for each in held for p in each) == [0, 1, 2]
+
+        until("each its own of three partitions", holds)
+
+    def read_to(source, read, count):
+        while sum(read) < count:
+            for messages in source.poll(200, max_records=count - sum(read)).values():
+                for message in messages:
+                    assert message.offset == read[message.partition], message
+                    assert message.value == b"value %d" % (message.offset * 3 + message.partition), message
+                    read[message.partition] += 1
+
+    # Whoever polls while the group forms is held up until all have joined.
+    other = threading.Thread(target=beside, daemon=True)
+    other.start()
+    try:
+        shared(first, second)
+    finally:
+        leave.set()
+    other.join()
+    shared(first)
+    first.seek_to_beginning()
+    read = [0, 0, 0]
+    read_to(first, read, 12)
+    first.commit()
+    first.close()
+    heir = member()
+    read_to(heir, read, 30)
+    heir.commit()
+    assert [heir.committed(each) for each in partitions(topic)] == [10, 10, 10]
+    heir.close()
+    assert topic in repr(admin.list_groups() if NEW else admin.list_consumer_groups())
+
+
+check("a group shares, commits and resumes", a_group_shares_commits_and_resumes)
 
 
 def refused():
