@@ -228,7 +228,7 @@ impl<'a> Layers<'a> {
         if !fixed.is_empty() {
             return Err(AlterError::NotDynamic(fixed.join(", ")));
         }
-        let secret = names(&|key| key.scope == Scope::PerBroker && is_security(key.name));
+        let secret = names(&|key| is_of_one_listener(key.name));
         if !secret.is_empty() {
             return Err(AlterError::OnlyPerListener(secret.join(", ")));
         }
@@ -304,8 +304,10 @@ pub enum AlterError {
     Value(ConfigError),
 }
 
-fn is_security(name: &str) -> bool {
-    name.starts_with("ssl.") || name.starts_with("sasl.") || name == "principal.builder.class"
+/// Keys and certificates: what a running Kafka reads again for one listener at a time. The rest of `ssl.` and `sasl.` is
+/// taken for the broker as a whole, too.
+fn is_of_one_listener(name: &str) -> bool {
+    name == "ssl.key.password" || name.starts_with("ssl.keystore.") || name.starts_with("ssl.truststore.")
 }
 
 fn allowed_at(key: &Key, whole_cluster: bool) -> bool {

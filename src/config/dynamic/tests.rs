@@ -120,6 +120,10 @@ fn what_may_be_altered() {
         ("custom.key", "anything", true),
         ("max.connections.per.ip.overrides", "127.0.0.1:5", false),
         ("listener.name.plaintext.max.connections", "5", false),
+        ("sasl.kerberos.min.time.before.relogin", "58000", false),
+        ("sasl.enabled.mechanisms", "GSSAPI", false),
+        ("ssl.cipher.suites", "a,b", false),
+        ("ssl.protocol", "TLSv1.2", false),
     ] {
         assert_eq!(check(key, value, all), Ok(()), "{key}={value}");
     }
@@ -135,6 +139,9 @@ fn what_may_be_altered() {
         ("log.retention.ms", "0", false, "log.retention.ms=0: should be -1 (no limit) or at least 1"),
         ("num.network.threads", "7", false, "num.network.threads=7: a pool of 3 threads can be altered to 1 up to 6"),
         ("ssl.keystore.location", "/x", true, "can be altered only for one listener"),
+        ("ssl.truststore.type", "PKCS12", false, "can be altered only for one listener"),
+        ("ssl.key.password", "s", false, "can be altered only for one listener"),
+        ("sasl.kerberos.min.time.before.relogin", "58000", true, "not for all"),
         ("listeners", "PLAINTEXT://:1", true, "not for all"),
         ("listeners", "PLAINTEXT://:1", false, "cannot be changed while the broker runs"),
         ("listener.name.a.ssl.key.password", "s", false, "encryption of stored passwords is not there yet"),

@@ -251,6 +251,23 @@ fn by_step(script: &mut Script) -> Result<()> {
     Ok(())
 }
 
+/// Some may be altered without naming a listener, some may not.
+const SECURITY: &[(&str, &str)] = &[
+    ("sasl.enabled.mechanisms", "GSSAPI"),
+    ("sasl.kerberos.min.time.before.relogin", "58000"),
+    ("sasl.kerberos.principal.to.local.rules", "DEFAULT"),
+    ("sasl.login.refresh.window.factor", "0.7"),
+    ("sasl.mechanism.inter.broker.protocol", "GSSAPI"),
+    ("ssl.cipher.suites", "x"),
+    ("ssl.enabled.protocols", "TLSv1.2"),
+    ("ssl.key.password", "x"),
+    ("ssl.keystore.location", "/x"),
+    ("ssl.keystore.type", "PEM"),
+    ("ssl.protocol", "TLSv1.2"),
+    ("ssl.truststore.certificates", "x"),
+    ("ssl.truststore.type", "JKS"),
+];
+
 /// Refusals, and one dynamic config set and taken back.
 fn brokers(script: &mut Script) -> Result<()> {
     const API: ApiKey = ApiKey::IncrementalAlterConfigs;
@@ -269,6 +286,13 @@ fn brokers(script: &mut Script) -> Result<()> {
             script.ask(&format!("broker {name:?} {key}={value}"), API, version, |_| {
                 incremental(&[(BROKER, name, &[(key, SET, Some(value))])], false)
             })?;
+        }
+        for name in ["1", ""] {
+            for (key, value) in SECURITY {
+                script.ask(&format!("broker {name:?} {key}={value}"), API, version, |_| {
+                    incremental(&[(BROKER, name, &[(key, SET, Some(value))])], true)
+                })?;
+            }
         }
         for name in ["1", ""] {
             script.ask(&format!("broker {name:?} set"), API, version, |_| {
