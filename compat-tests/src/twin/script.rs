@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsRequest, DescribeGroupsRequest, FindCoordinatorRequest, GroupId, MetadataRequest, RequestKind,
-    ResponseKind,
+    ApiKey, ApiVersionsRequest, DescribeConfigsRequest, DescribeGroupsRequest, FindCoordinatorRequest, GroupId,
+    MetadataRequest, RequestKind, ResponseKind,
 };
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
@@ -357,6 +358,26 @@ impl Script {
             _ => false,
         })
         .with_context(|| format!("{group} does not come to be {state} with {members} members"))
+    }
+
+    /// Waits until both brokers say that `key` of broker 1 is `value`: Kafka acts on a change when ZooKeeper tells it of
+    /// one. Not compared.
+    pub fn await_broker_config(&mut self, key: &'static str, value: &str) -> Result<()> {
+        let resource = DescribeConfigsResource::default()
+            .with_resource_type(4)
+            .with_resource_name(StrBytes::from_static_str("1"))
+            .with_configuration_keys(Some(vec![StrBytes::from_static_str(key)]));
+        let request = RequestKind::DescribeConfigs(DescribeConfigsRequest::default().with_resources(vec![resource]));
+        let frame = raw::frame(ApiKey::DescribeConfigs, 1, 7, &request)?;
+        self.await_answer(ApiKey::DescribeConfigs, 1, &frame, |response| match response {
+            ResponseKind::DescribeConfigs(described) => described
+                .results
+                .iter()
+                .flat_map(|result| &result.configs)
+                .any(|config| *config.name == *key && config.value.as_deref() == Some(value)),
+            _ => false,
+        })
+        .with_context(|| format!("{key} does not come to be {value}"))
     }
 
     /// Waits until both brokers know the coordinator of groups. Not compared.

@@ -298,7 +298,7 @@ fn brokers(script: &mut Script) -> Result<()> {
             script.ask(&format!("broker {name:?} set"), API, version, |_| {
                 incremental(&[(BROKER, name, &[("log.retention.ms", SET, Some("604800001"))])], false)
             })?;
-            std::thread::sleep(std::time::Duration::from_millis(150));
+            script.await_broker_config("log.retention.ms", "604800001")?;
             script.ask("afterwards", ApiKey::DescribeConfigs, 4, |_| {
                 let keys: Option<&[&str]> = Some(&["log.retention.ms", "log.retention.hours"]);
                 describe_request(&[(BROKER, "1", keys), (BROKER, "", None)], true, false)
@@ -306,7 +306,7 @@ fn brokers(script: &mut Script) -> Result<()> {
             script.ask(&format!("broker {name:?} taken back"), API, version, |_| {
                 incremental(&[(BROKER, name, &[("log.retention.ms", DELETE, None)])], false)
             })?;
-            std::thread::sleep(std::time::Duration::from_millis(150));
+            script.await_broker_config("log.retention.ms", "-1")?;
         }
     }
     Ok(())
