@@ -109,6 +109,17 @@ fn counts_are_not_believed() {
             ApiKey::ListGroups => hostile::<ListGroupsRequest>(row.key),
             ApiKey::DeleteGroups => hostile::<DeleteGroupsRequest>(row.key),
             ApiKey::OffsetDelete => hostile::<OffsetDeleteRequest>(row.key),
+            ApiKey::SaslHandshake => hostile::<SaslHandshakeRequest>(row.key),
+            ApiKey::DescribeAcls => hostile::<DescribeAclsRequest>(row.key),
+            ApiKey::CreateAcls => hostile::<CreateAclsRequest>(row.key),
+            ApiKey::DeleteAcls => hostile::<DeleteAclsRequest>(row.key),
+            ApiKey::SaslAuthenticate => hostile::<SaslAuthenticateRequest>(row.key),
+            ApiKey::CreateDelegationToken => hostile::<CreateDelegationTokenRequest>(row.key),
+            ApiKey::RenewDelegationToken => hostile::<RenewDelegationTokenRequest>(row.key),
+            ApiKey::ExpireDelegationToken => hostile::<ExpireDelegationTokenRequest>(row.key),
+            ApiKey::DescribeDelegationToken => hostile::<DescribeDelegationTokenRequest>(row.key),
+            ApiKey::DescribeUserScramCredentials => hostile::<DescribeUserScramCredentialsRequest>(row.key),
+            ApiKey::AlterUserScramCredentials => hostile::<AlterUserScramCredentialsRequest>(row.key),
             key => panic!("{key:?} is served and not tested here"),
         }
     }

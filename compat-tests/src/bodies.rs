@@ -109,6 +109,17 @@ pub fn request(key: i16, version: i16) -> Option<Body> {
         ApiKey::ListGroups => invent::<ListGroupsRequest>(version),
         ApiKey::DeleteGroups => invent::<DeleteGroupsRequest>(version),
         ApiKey::OffsetDelete => invent::<OffsetDeleteRequest>(version),
+        ApiKey::SaslHandshake => invent::<SaslHandshakeRequest>(version),
+        ApiKey::DescribeAcls => invent::<DescribeAclsRequest>(version),
+        ApiKey::CreateAcls => invent::<CreateAclsRequest>(version),
+        ApiKey::DeleteAcls => invent::<DeleteAclsRequest>(version),
+        ApiKey::SaslAuthenticate => invent::<SaslAuthenticateRequest>(version),
+        ApiKey::CreateDelegationToken => invent::<CreateDelegationTokenRequest>(version),
+        ApiKey::RenewDelegationToken => invent::<RenewDelegationTokenRequest>(version),
+        ApiKey::ExpireDelegationToken => invent::<ExpireDelegationTokenRequest>(version),
+        ApiKey::DescribeDelegationToken => invent::<DescribeDelegationTokenRequest>(version),
+        ApiKey::DescribeUserScramCredentials => invent::<DescribeUserScramCredentialsRequest>(version),
+        ApiKey::AlterUserScramCredentials => invent::<AlterUserScramCredentialsRequest>(version),
         _ => return None,
     })
 }

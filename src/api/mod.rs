@@ -7,19 +7,28 @@ pub mod alarm;
 pub mod context;
 pub mod serve;
 
+mod acl_elements;
 mod alter_configs;
+mod alter_user_scram_credentials;
 mod api_versions;
 mod config_resource;
+mod create_acls;
+mod create_delegation_token;
 mod create_partitions;
 mod create_topics;
+mod delete_acls;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_acls;
 mod describe_cluster;
 mod describe_configs;
+mod describe_delegation_token;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_user_scram_credentials;
+mod expire_delegation_token;
 mod fetch;
 pub mod fetch_session;
 mod find_coordinator;
@@ -39,6 +48,9 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod partition_errors;
 mod produce;
+mod renew_delegation_token;
+mod sasl_authenticate;
+mod sasl_handshake;
 mod sync_group;
 mod write_txn_markers;
 
@@ -98,6 +110,23 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
         ApiKey::DeleteGroups => encode(ctx, &delete_groups::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DescribeCluster => encode(ctx, &describe_cluster::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DescribeProducers => encode(ctx, &describe_producers::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::SaslHandshake => encode(ctx, &sasl_handshake::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DescribeAcls => encode(ctx, &describe_acls::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::CreateAcls => encode(ctx, &create_acls::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DeleteAcls => encode(ctx, &delete_acls::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::SaslAuthenticate => encode(ctx, &sasl_authenticate::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::CreateDelegationToken => encode(ctx, &create_delegation_token::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::RenewDelegationToken => encode(ctx, &renew_delegation_token::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::ExpireDelegationToken => encode(ctx, &expire_delegation_token::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DescribeDelegationToken => {
+            encode(ctx, &describe_delegation_token::handle(ctx, decode(ctx, body)?).await?)
+        }
+        ApiKey::DescribeUserScramCredentials => {
+            encode(ctx, &describe_user_scram_credentials::handle(ctx, decode(ctx, body)?).await?)
+        }
+        ApiKey::AlterUserScramCredentials => {
+            encode(ctx, &alter_user_scram_credentials::handle(ctx, decode(ctx, body)?).await?)
+        }
         key => Err(Close(format!("{} is not served", key.name()))),
     }
 }

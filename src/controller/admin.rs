@@ -15,7 +15,7 @@ use crate::cluster::internal_topics::GROUP_METADATA;
 use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, ensure_path, until_known};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::schema::{
-    ConfigChange, ConfigEntity, Controller, EntityConfig, ReplicaAssignment, TopicAssignment, paths,
+    ConfigChange, ConfigEntity, Controller, EntityConfig, EntityName, ReplicaAssignment, TopicAssignment, paths,
 };
 use crate::metastore::{CreateMode, Error, Metastore, Op};
 use crate::random::Random;
@@ -309,6 +309,22 @@ impl Admin {
         self.change_config(&ConfigEntity::Broker(broker), overrides).await
     }
 
+    /// Users with a node below `/config/users`, by name. Some have overrides of their own, some only below a client id.
+    pub async fn users(&self) -> Result<Vec<String>, AdminError> {
+        let store = self.session.store();
+        let mut names = until_known(&*store, || store.children(paths::CONFIG_USERS)).await?;
+        names.retain(|name| name != paths::DEFAULT_ENTITY);
+        let mut users: Vec<String> = names.iter().filter_map(|name| paths::desanitize(name)).collect();
+        users.sort_unstable();
+        Ok(users)
+    }
+
+    /// Replaces a user's overrides and writes the change node. The node of a user without any goes, unless there are
+    /// client ids below it.
+    pub async fn set_user_configs(&self, user: &str, overrides: BTreeMap<String, String>) -> Result<(), AdminError> {
+        self.change_config(&ConfigEntity::User(EntityName::Named(user.to_owned())), overrides).await
+    }
+
     fn assign(
         &self,
         snapshot: &Snapshot,
@@ -478,7 +494,9 @@ impl Admin {
         overrides: BTreeMap<String, String>,
     ) -> Result<(), AdminError> {
         let store = self.session.store();
-        self.write_config(&*store, entity, &overrides).await?;
+        if !(overrides.is_empty() && forget_config(&*store, entity).await?) {
+            self.write_config(&*store, entity, &overrides).await?;
+        }
         ensure_path(&*store, paths::CONFIG_CHANGES).await?;
         // Twice, after a lost reply, does no harm: it says what to read, not what to do.
         let change = ConfigChange(entity.clone()).encode();
@@ -540,6 +558,20 @@ impl Admin {
 async fn ensure_parent(store: &dyn Metastore, path: &str) -> Result<(), Error> {
     let parent = path.rsplit_once('/').map_or("/config", |(parent, _)| parent);
     ensure_path(store, parent).await
+}
+
+/// Deletes the node of a user, client or address that has no overrides left. False where an empty one stays: of topics and
+/// brokers, and above other nodes.
+async fn forget_config(store: &dyn Metastore, entity: &ConfigEntity) -> Result<bool, AdminError> {
+    if matches!(entity, ConfigEntity::Topic(_) | ConfigEntity::Broker(_)) {
+        return Ok(false);
+    }
+    let path = entity.path();
+    match until_known(store, || store.delete(&path, -1)).await {
+        Ok(()) | Err(Error::NoNode(_)) => Ok(true),
+        Err(Error::NotEmpty(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn exists(name: &str) -> AdminError {

@@ -9,12 +9,14 @@ mod cluster;
 mod config;
 mod notification;
 pub mod paths;
+mod scram;
 mod topic;
 
 pub use broker::*;
 pub use cluster::*;
 pub use config::*;
 pub use notification::*;
+pub use scram::*;
 pub use topic::*;
 
 use bytes::Bytes;

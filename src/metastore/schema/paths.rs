@@ -17,6 +17,7 @@ pub const LOG_DIR_EVENTS: &str = "/log_dir_event_notification";
 pub const PRODUCER_ID_BLOCK: &str = "/latest_producer_id_block";
 pub const FEATURE: &str = "/feature";
 pub const CONFIG_CHANGES: &str = "/config/changes";
+pub const CONFIG_USERS: &str = "/config/users";
 
 /// Before the sequence number of a node below [`CONFIG_CHANGES`].
 pub const CONFIG_CHANGE_PREFIX: &str = "config_change_";
@@ -41,7 +42,7 @@ pub const STARTUP: [&str; 14] = [
     LOG_DIR_EVENTS,
     "/config/topics",
     "/config/clients",
-    "/config/users",
+    CONFIG_USERS,
     "/config/brokers",
     "/config/ips",
 ];

@@ -11,6 +11,7 @@ mod offsets;
 mod produce;
 mod producers;
 mod records;
+mod security;
 mod sessions;
 mod topics;
 
@@ -46,6 +47,10 @@ pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
     ("delete-records", records::run),
     ("configs", configs::describe),
     ("alter-configs", configs::alter),
+    ("sasl", security::sasl),
+    ("acls", security::acls),
+    ("delegation-tokens", security::delegation_tokens),
+    ("scram-users", security::scram_users),
     // Last: the topic of the groups is made.
     ("coordinators", groups::coordinators),
     ("groups", groups::lives),
@@ -89,4 +94,15 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::ListGroups,
     ApiKey::DeleteGroups,
     ApiKey::OffsetDelete,
+    ApiKey::DescribeUserScramCredentials,
+    ApiKey::AlterUserScramCredentials,
+    ApiKey::SaslHandshake,
+    ApiKey::DescribeAcls,
+    ApiKey::CreateAcls,
+    ApiKey::DeleteAcls,
+    ApiKey::SaslAuthenticate,
+    ApiKey::CreateDelegationToken,
+    ApiKey::RenewDelegationToken,
+    ApiKey::ExpireDelegationToken,
+    ApiKey::DescribeDelegationToken,
 ];
