@@ -8,27 +8,25 @@ use kafka_protocol::messages::alter_configs_request::AlterConfigsResource;
 use kafka_protocol::messages::alter_configs_response::AlterConfigsResourceResponse;
 use kafka_protocol::messages::{AlterConfigsRequest, AlterConfigsResponse};
 
-use super::config_resource::{Refusal, check_keys, duplicates, entity, only_once, replace};
+use super::config_resource::{Altered, Refusal, alter_each, check_keys, entity, replace};
 use super::context::RequestContext;
 use super::serve::Close;
 
 pub async fn handle(ctx: &RequestContext<'_>, request: AlterConfigsRequest) -> Result<AlterConfigsResponse, Close> {
-    let twice = duplicates(request.resources.iter().map(|r| (r.resource_type, r.resource_name.as_str())));
-    let mut responses = Vec::new();
-    for resource in &request.resources {
-        let outcome = match only_once(&twice, resource.resource_type, &resource.resource_name) {
-            Ok(()) => alter(ctx, resource, request.validate_only).await,
-            Err(refusal) => Err(refusal),
-        };
-        let answer = AlterConfigsResourceResponse::default()
-            .with_resource_type(resource.resource_type)
-            .with_resource_name(resource.resource_name.clone());
-        responses.push(match outcome {
-            Ok(()) => answer.with_error_message(None),
-            Err(refusal) => answer.with_error_code(refusal.code.code()).with_error_message(refusal.text()),
-        });
-    }
-    Ok(AlterConfigsResponse::default().with_responses(responses))
+    let altered = alter_each(
+        &request.resources,
+        |resource| (resource.resource_type, &resource.resource_name),
+        |resource| Box::pin(alter(ctx, resource, request.validate_only)),
+    )
+    .await;
+    let response = |altered: Altered| {
+        AlterConfigsResourceResponse::default()
+            .with_resource_type(altered.resource_type)
+            .with_resource_name(altered.resource_name)
+            .with_error_code(altered.error_code)
+            .with_error_message(altered.error_message)
+    };
+    Ok(AlterConfigsResponse::default().with_responses(altered.into_iter().map(response).collect()))
 }
 
 async fn alter(ctx: &RequestContext<'_>, resource: &AlterConfigsResource, validate_only: bool) -> Result<(), Refusal> {

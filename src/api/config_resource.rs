@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
+use futures_util::future::BoxFuture;
 use kafka_protocol::protocol::StrBytes;
 
 use super::context::RequestContext;
@@ -91,12 +92,40 @@ pub fn unknown_type(resource_type: i8) -> Refusal {
     Refusal::invalid(format!("there is no resource type {resource_type}"))
 }
 
-/// Refuses a resource that is one of `twice`.
-pub fn only_once(twice: &HashSet<(i8, &str)>, resource_type: i8, name: &str) -> Result<(), Refusal> {
-    match twice.contains(&(resource_type, name)) {
-        true => Err(Refusal::invalid("the resource stands twice in the request")),
-        false => Ok(()),
+/// What became of one resource of AlterConfigs or IncrementalAlterConfigs.
+pub struct Altered {
+    pub resource_type: i8,
+    pub resource_name: StrBytes,
+    pub error_code: i16,
+    pub error_message: Option<StrBytes>,
+}
+
+/// Alters resources one by one, independently of each other. One that is given twice is refused in both places.
+pub async fn alter_each<'r, R>(
+    resources: &'r [R],
+    names: impl Fn(&'r R) -> (i8, &'r StrBytes),
+    alter: impl Fn(&'r R) -> BoxFuture<'r, Result<(), Refusal>>,
+) -> Vec<Altered> {
+    let twice = duplicates(resources.iter().map(|resource| {
+        let (resource_type, name) = names(resource);
+        (resource_type, name.as_str())
+    }));
+    let mut altered = Vec::with_capacity(resources.len());
+    for resource in resources {
+        let (resource_type, name) = names(resource);
+        let outcome = match twice.contains(&(resource_type, name.as_str())) {
+            true => Err(Refusal::invalid("the resource stands twice in the request")),
+            false => alter(resource).await,
+        };
+        let refusal = outcome.err();
+        altered.push(Altered {
+            resource_type,
+            resource_name: name.clone(),
+            error_code: refusal.as_ref().map_or(ErrorCode::None, |refusal| refusal.code).code(),
+            error_message: refusal.and_then(|refusal| refusal.text()),
+        });
     }
+    altered
 }
 
 /// Duplicate keys, then null values where there must be none, in the order a live 3.9.1 complains.
