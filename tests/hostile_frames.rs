@@ -118,8 +118,13 @@ fn counts_are_not_believed() {
             ApiKey::RenewDelegationToken => hostile::<RenewDelegationTokenRequest>(row.key),
             ApiKey::ExpireDelegationToken => hostile::<ExpireDelegationTokenRequest>(row.key),
             ApiKey::DescribeDelegationToken => hostile::<DescribeDelegationTokenRequest>(row.key),
+            ApiKey::Envelope => hostile::<EnvelopeRequest>(row.key),
+            ApiKey::AllocateProducerIds => hostile::<AllocateProducerIdsRequest>(row.key),
+            ApiKey::ConsumerGroupHeartbeat => hostile::<ConsumerGroupHeartbeatRequest>(row.key),
+            ApiKey::ConsumerGroupDescribe => hostile::<ConsumerGroupDescribeRequest>(row.key),
             ApiKey::DescribeUserScramCredentials => hostile::<DescribeUserScramCredentialsRequest>(row.key),
             ApiKey::AlterUserScramCredentials => hostile::<AlterUserScramCredentialsRequest>(row.key),
+            ApiKey::UpdateFeatures => hostile::<UpdateFeaturesRequest>(row.key),
             key => panic!("{key:?} is served and not tested here"),
         }
     }

@@ -118,8 +118,13 @@ pub fn request(key: i16, version: i16) -> Option<Body> {
         ApiKey::RenewDelegationToken => invent::<RenewDelegationTokenRequest>(version),
         ApiKey::ExpireDelegationToken => invent::<ExpireDelegationTokenRequest>(version),
         ApiKey::DescribeDelegationToken => invent::<DescribeDelegationTokenRequest>(version),
+        ApiKey::Envelope => invent::<EnvelopeRequest>(version),
+        ApiKey::AllocateProducerIds => invent::<AllocateProducerIdsRequest>(version),
+        ApiKey::ConsumerGroupHeartbeat => invent::<ConsumerGroupHeartbeatRequest>(version),
+        ApiKey::ConsumerGroupDescribe => invent::<ConsumerGroupDescribeRequest>(version),
         ApiKey::DescribeUserScramCredentials => invent::<DescribeUserScramCredentialsRequest>(version),
         ApiKey::AlterUserScramCredentials => invent::<AlterUserScramCredentialsRequest>(version),
+        ApiKey::UpdateFeatures => invent::<UpdateFeaturesRequest>(version),
         _ => return None,
     })
 }

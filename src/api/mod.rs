@@ -8,10 +8,13 @@ pub mod context;
 pub mod serve;
 
 mod acl_elements;
+mod allocate_producer_ids;
 mod alter_configs;
 mod alter_user_scram_credentials;
 mod api_versions;
 mod config_resource;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_acls;
 mod create_delegation_token;
 mod create_partitions;
@@ -28,6 +31,7 @@ mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_user_scram_credentials;
+mod envelope;
 mod expire_delegation_token;
 mod fetch;
 pub mod fetch_session;
@@ -52,6 +56,7 @@ mod renew_delegation_token;
 mod sasl_authenticate;
 mod sasl_handshake;
 mod sync_group;
+mod update_features;
 mod write_txn_markers;
 
 pub use context::*;
@@ -127,6 +132,13 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
         ApiKey::AlterUserScramCredentials => {
             encode(ctx, &alter_user_scram_credentials::handle(ctx, decode(ctx, body)?).await?)
         }
+        ApiKey::UpdateFeatures => encode(ctx, &update_features::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::Envelope => encode(ctx, &envelope::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::AllocateProducerIds => encode(ctx, &allocate_producer_ids::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::ConsumerGroupHeartbeat => {
+            encode(ctx, &consumer_group_heartbeat::handle(ctx, decode(ctx, body)?).await?)
+        }
+        ApiKey::ConsumerGroupDescribe => encode(ctx, &consumer_group_describe::handle(ctx, decode(ctx, body)?).await?),
         key => Err(Close(format!("{} is not served", key.name()))),
     }
 }

@@ -35,6 +35,7 @@ pub mod fence;
 pub mod start;
 
 pub mod admin;
+pub mod features;
 pub mod producer_ids;
 
 pub use start::{ControllerHandle, OnlyMe, start};

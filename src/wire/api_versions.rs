@@ -112,15 +112,15 @@ table! {
     DescribeUserScramCredentials = 50, 0..=0, 0, true;
     AlterUserScramCredentials = 51, 0..=0, 0, true;
     AlterPartition = 56, 0..=3, 0, false;
-    UpdateFeatures = 57, 0..=1, 0, false;
-    Envelope = 58, 0..=0, 0, false;
+    UpdateFeatures = 57, 0..=1, 0, true;
+    Envelope = 58, 0..=0, 0, true;
     DescribeCluster = 60, 0..=1, 0, true;
     DescribeProducers = 61, 0..=0, 0, true;
     DescribeTransactions = 65, 0..=0, 0, false;
     ListTransactions = 66, 0..=1, 0, false;
-    AllocateProducerIds = 67, 0..=0, 0, false;
-    ConsumerGroupHeartbeat = 68, 0..=0, 0, false;
-    ConsumerGroupDescribe = 69, 0..=0, 0, false;
+    AllocateProducerIds = 67, 0..=0, 0, true;
+    ConsumerGroupHeartbeat = 68, 0..=0, 0, true;
+    ConsumerGroupDescribe = 69, 0..=0, 0, true;
 }
 
 impl ApiKey {

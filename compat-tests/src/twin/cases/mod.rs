@@ -2,6 +2,7 @@
 
 mod cluster;
 mod configs;
+mod controller;
 mod fetch;
 mod framing;
 mod group_offsets;
@@ -51,6 +52,9 @@ pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
     ("acls", security::acls),
     ("delegation-tokens", security::delegation_tokens),
     ("scram-users", security::scram_users),
+    ("features", controller::features),
+    ("producer-id-blocks", controller::producer_id_blocks),
+    ("only-with-kraft", controller::only_with_kraft),
     // Last: the topic of the groups is made.
     ("coordinators", groups::coordinators),
     ("groups", groups::lives),
@@ -96,6 +100,7 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::OffsetDelete,
     ApiKey::DescribeUserScramCredentials,
     ApiKey::AlterUserScramCredentials,
+    ApiKey::UpdateFeatures,
     ApiKey::SaslHandshake,
     ApiKey::DescribeAcls,
     ApiKey::CreateAcls,
@@ -105,4 +110,8 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::RenewDelegationToken,
     ApiKey::ExpireDelegationToken,
     ApiKey::DescribeDelegationToken,
+    ApiKey::Envelope,
+    ApiKey::AllocateProducerIds,
+    ApiKey::ConsumerGroupHeartbeat,
+    ApiKey::ConsumerGroupDescribe,
 ];
