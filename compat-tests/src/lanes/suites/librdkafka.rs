@@ -148,15 +148,17 @@ fn parts(tree: &Path) -> Result<BTreeMap<&'static str, Vec<(String, String)>>> {
     Ok(parts)
 }
 
-/// The functions that hold a subtest each.
+/// The functions that hold a subtest, without the `do_test_` that their names begin with.
 fn functions(source: &str) -> Vec<String> {
-    let mut functions: Vec<String> = source
-        .lines()
-        .filter_map(|line| line.strip_prefix("static void do_test_")?.split_once('('))
-        .map(|(name, _)| name.to_owned())
-        .filter(|name| name != "apis")
-        .collect();
-    functions.dedup();
+    let (mut functions, mut inside) = (Vec::new(), None);
+    for line in source.lines() {
+        let declared = line.strip_prefix("static void ").unwrap_or(line).strip_prefix("do_test_");
+        if let Some((name, _)) = declared.and_then(|rest| rest.split_once('(')) {
+            inside = Some(name.to_owned());
+        } else if ["SUB_TEST(", "SUB_TEST_QUICK("].iter().any(|begin| line.trim_start().starts_with(begin)) {
+            functions.extend(inside.take());
+        }
+    }
     functions
 }
 
@@ -304,3 +306,46 @@ const LIGHT: &[&str] = &[
     "0130_store_offsets",
     "0140_commit_metadata",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_a_function_with_a_subtest_however_it_is_declared() {
+        let source = "\
+static void do_test_One(int a) {
+        SUB_TEST_QUICK(\"%d\", a);
+        SUB_TEST_PASS();
+}
+static void
+do_test_Two(int a) {
+        SUB_TEST();
+}
+static rd_kafka_event_t *
+do_test_helper(int a) {
+}
+static void do_test_apis(void) {
+        do_test_One(1);
+}
+";
+        assert_eq!(functions(source), ["One", "Two"]);
+    }
+
+    #[test]
+    fn the_table_is_read_without_what_needs_no_broker() {
+        let row = |name: &str, rest: &str| format!("    _TEST({name}, {rest}),\n");
+        let mut table = "struct test tests[] = {\n".to_owned();
+        table += &row("0001_local", "TEST_F_LOCAL");
+        table += &row("0002_known", "TEST_F_KNOWN_ISSUE, TEST_BRKVER(0, 9, 0, 0)");
+        table += &row("0003_elsewhere", "TEST_F_KNOWN_ISSUE_WIN32, TEST_BRKVER(1, 0, 0, 0)");
+        table += &row("0004_quiet", "0, .scenario = \"noautocreate\"");
+        for number in 100..160 {
+            table += &row(&format!("0{number}_more"), "0");
+        }
+        let tests = tests(&(table + "    {NULL}};")).expect("a table");
+        assert_eq!((tests[0].name.as_str(), tests[0].scenario), ("0003_elsewhere", "default"));
+        assert_eq!((tests[1].name.as_str(), tests[1].scenario), ("0004_quiet", "noautocreate"));
+        assert_eq!(tests.len(), 62);
+    }
+}
