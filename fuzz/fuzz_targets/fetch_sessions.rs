@@ -58,7 +58,7 @@ fuzz_target!(|bytes: &[u8]| {
         if (-1..=0).contains(&epoch) {
             known.remove(&id);
         }
-        let context = match begun {
+        let mut context = match begun {
             Ok(context) => context,
             Err(error) => {
                 refused(error, request, known.get(&id));
@@ -68,7 +68,7 @@ fuzz_target!(|bytes: &[u8]| {
                 continue;
             }
         };
-        let reads = context.partitions();
+        let reads = context.take_partitions();
         let incremental = matches!(context, Context::Incremental { .. });
         if epoch > 0 {
             let session = known.get_mut(&id).expect("an epoch is right only in a session");
