@@ -397,7 +397,7 @@ mod tests {
     use crate::sim::brokers::Inline;
     use crate::storage::disk::{Disk, Open};
     use crate::storage::disk_real::RealDisk;
-    use tokio::io::{AsyncReadExt, duplex};
+    use tokio::io::{AsyncRead, AsyncReadExt, duplex};
 
     /// Has every second page in the cache and tells how often it was waited for.
     #[derive(Debug, Default)]
@@ -439,6 +439,27 @@ mod tests {
         Part::Bytes(vec![9; length].into())
     }
 
+    /// What the clock says while [`assert_peer_reads`] writes.
+    const NOW_MS: i64 = 5;
+
+    /// Flushes and closes the connection, while the peer reads to the end.
+    async fn assert_peer_reads(
+        expected: &[u8],
+        writer: &mut ResponseWriter,
+        mut server: impl Stream,
+        mut client: impl AsyncRead + Unpin,
+        progress: &AtomicI64,
+    ) {
+        let write = async {
+            writer.flush(&mut server, &ManualClock::at(NOW_MS), progress).await.expect("written");
+            drop(server);
+        };
+        let mut got = Vec::new();
+        let (_, read) = tokio::join!(write, client.read_to_end(&mut got));
+        read.expect("read");
+        assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
+    }
+
     #[tokio::test]
     async fn writes_every_response_framed_and_in_order() {
         let responses = [
@@ -460,23 +481,15 @@ mod tests {
                 }
             }
         }
-        let (mut client, mut server) = duplex(10_000);
+        let (client, server) = duplex(10_000);
         let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
         for parts in responses {
             writer.queue(Response { parts, throttle_ms: 0 }).expect("framed");
         }
         assert_eq!(writer.queued(), expected.len());
-        let write = async {
-            let clock = ManualClock::at(5);
-            let progress = AtomicI64::new(0);
-            writer.flush(&mut server, &clock, &progress).await.expect("written");
-            assert_eq!((writer.queued(), progress.into_inner()), (0, 5));
-            drop(server);
-        };
-        let mut got = Vec::new();
-        let (_, read) = tokio::join!(write, client.read_to_end(&mut got));
-        read.expect("read");
-        assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
+        let progress = AtomicI64::new(0);
+        assert_peer_reads(&expected, &mut writer, server, client, &progress).await;
+        assert_eq!((writer.queued(), progress.into_inner()), (0, NOW_MS));
     }
 
     #[tokio::test]
@@ -530,7 +543,7 @@ mod tests {
         let mut expected = Vec::new();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = tokio::net::TcpStream::connect(listener.local_addr().expect("an address")).await;
-        let (mut client, (mut server, _)) = (client.expect("connected"), listener.accept().await.expect("accepted"));
+        let (client, (server, _)) = (client.expect("connected"), listener.accept().await.expect("accepted"));
         let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
         for (n, len) in lens.into_iter().enumerate() {
             let slice = FileSlice { file: file.clone(), position: n as u64 * 7, len };
@@ -541,14 +554,7 @@ mod tests {
             expected.extend(vec![9; n]);
             writer.queue(Response { parts, throttle_ms: 0 }).expect("framed");
         }
-        let write = async {
-            writer.flush(&mut server, &ManualClock::at(0), &AtomicI64::new(0)).await.expect("written");
-            drop(server);
-        };
-        let mut got = Vec::new();
-        let (_, read) = tokio::join!(write, client.read_to_end(&mut got));
-        read.expect("read");
-        assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
+        assert_peer_reads(&expected, &mut writer, server, client, &AtomicI64::new(0)).await;
     }
 
     #[tokio::test]
@@ -573,13 +579,10 @@ mod tests {
         let slice = FileSlice { file: cold.clone(), position: 4000, len: 10_000 };
         let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
         writer.queue(Response { parts: vec![Part::File(slice)], throttle_ms: 0 }).expect("framed");
-        let (mut client, mut server) = duplex(20_000);
-        writer.flush(&mut server, &ManualClock::at(0), &AtomicI64::new(0)).await.expect("written");
-        drop(server);
-        let mut got = Vec::new();
-        client.read_to_end(&mut got).await.expect("read");
-        let expected: Vec<u8> = (4000..14_000u64).map(|n| (n % 251) as u8).collect();
-        assert!(got.get(4..) == Some(&expected[..]));
+        let (client, server) = duplex(20_000);
+        let content = (4000..14_000u64).map(|n| (n % 251) as u8);
+        let expected: Vec<u8> = 10_000u32.to_be_bytes().into_iter().chain(content).collect();
+        assert_peer_reads(&expected, &mut writer, server, client, &AtomicI64::new(0)).await;
         assert_eq!(cold.0.load(Ordering::Relaxed), 1, "the rest comes with the first wait");
     }
 }

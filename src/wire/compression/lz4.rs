@@ -11,6 +11,7 @@ use std::io;
 
 use twox_hash::XxHash32;
 
+use super::block::fill;
 use super::decompressor::DecompressError;
 
 const FRAME_MAGIC: [u8; 4] = 0x184D_2204u32.to_le_bytes();
@@ -44,13 +45,8 @@ impl Writer {
     }
 
     pub fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));
-            self.block.extend_from_slice(now);
-            bytes = later;
-            if self.block.len() == BLOCK {
-                self.end_block()?;
-            }
+        while fill(&mut self.block, BLOCK, &mut bytes) {
+            self.end_block()?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! is never larger than its compressed bytes can prove, and a limit ends the stream. What a batch may become at most is
 //! [`DECOMPRESSED_MAX`].
 
+mod block;
 mod codec;
 mod compressor;
 mod decompressor;

@@ -7,6 +7,7 @@
 
 use std::io;
 
+use super::block::fill;
 use super::decompressor::DecompressError;
 use super::held_bytes_max;
 
@@ -33,13 +34,8 @@ impl Writer {
     }
 
     pub fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));
-            self.block.extend_from_slice(now);
-            bytes = later;
-            if self.block.len() == BLOCK {
-                self.end_block()?;
-            }
+        while fill(&mut self.block, BLOCK, &mut bytes) {
+            self.end_block()?;
         }
         Ok(())
     }
