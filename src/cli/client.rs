@@ -1,7 +1,6 @@
 //! A small blocking client for the subcommands: one connection per broker, one request at a time.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -18,9 +17,24 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// An answer announced as larger than this many bytes is not read.
 const MAX_ANSWER: u32 = 256 << 20;
 
+/// Who connects, and how patiently.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub client_id: StrBytes,
+    /// Of connecting, and of each answer.
+    pub timeout: Duration,
+}
+
+impl Default for Caller {
+    fn default() -> Caller {
+        Caller { client_id: StrBytes::from_static_str("klamm"), timeout: TIMEOUT }
+    }
+}
+
 /// A connected broker and the versions it serves.
 pub struct Connection {
     stream: TcpStream,
+    client_id: StrBytes,
     /// Api key to lowest and highest version.
     versions: HashMap<i16, (i16, i16)>,
     correlation_id: i32,
@@ -29,14 +43,20 @@ pub struct Connection {
 impl Connection {
     /// `host:port`.
     pub fn open(address: &str) -> anyhow::Result<Connection> {
+        Connection::open_as(&Caller::default(), address)
+    }
+
+    /// As [`Connection::open`], under a name and with patience of the caller's.
+    pub fn open_as(caller: &Caller, address: &str) -> anyhow::Result<Connection> {
         let mut last = anyhow!("{address} has no address");
         for resolved in address.to_socket_addrs().with_context(|| format!("cannot resolve {address}"))? {
-            match TcpStream::connect_timeout(&resolved, TIMEOUT) {
+            match TcpStream::connect_timeout(&resolved, caller.timeout) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(TIMEOUT))?;
-                    stream.set_write_timeout(Some(TIMEOUT))?;
-                    let mut connection = Connection { stream, versions: HashMap::new(), correlation_id: 0 };
+                    stream.set_read_timeout(Some(caller.timeout))?;
+                    stream.set_write_timeout(Some(caller.timeout))?;
+                    let client_id = caller.client_id.clone();
+                    let mut connection = Connection { stream, client_id, versions: HashMap::new(), correlation_id: 0 };
                     let answer = connection.exchange(&ApiVersionsRequest::default(), 0)?;
                     let range = |api: &kafka_protocol::messages::api_versions_response::ApiVersion| {
                         (api.api_key, (api.min_version, api.max_version))
@@ -68,7 +88,7 @@ impl Connection {
             .with_request_api_key(R::KEY)
             .with_request_api_version(version)
             .with_correlation_id(self.correlation_id)
-            .with_client_id(Some(StrBytes::from_static_str("klamm")));
+            .with_client_id(Some(self.client_id.clone()));
         let mut frame = BytesMut::from(&[0; 4][..]);
         header.encode(&mut frame, R::header_version(version))?;
         request.encode(&mut frame, version)?;
@@ -125,6 +145,7 @@ pub fn read_answer(stream: &mut TcpStream, correlation_id: i32) -> anyhow::Resul
 
 /// A cluster, entered through any of its brokers.
 pub struct Client {
+    caller: Caller,
     entry: Connection,
     brokers: HashMap<BrokerId, Connection>,
 }
@@ -132,10 +153,15 @@ pub struct Client {
 impl Client {
     /// `bootstrap`: `host:port,host:port`; the first that answers.
     pub fn connect(bootstrap: &str) -> anyhow::Result<Client> {
+        Client::connect_as(Caller::default(), bootstrap)
+    }
+
+    /// As [`Client::connect`], under a name and with patience of the caller's.
+    pub fn connect_as(caller: Caller, bootstrap: &str) -> anyhow::Result<Client> {
         let mut last = anyhow!("no broker named");
         for address in bootstrap.split(',').map(str::trim).filter(|address| !address.is_empty()) {
-            match Connection::open(address) {
-                Ok(entry) => return Ok(Client { entry, brokers: HashMap::new() }),
+            match Connection::open_as(&caller, address) {
+                Ok(entry) => return Ok(Client { caller, entry, brokers: HashMap::new() }),
                 Err(error) => last = error,
             }
         }
@@ -152,18 +178,38 @@ impl Client {
         self.send(&MetadataRequest::default().with_topics(None))
     }
 
+    /// The cluster without its topics.
+    pub fn cluster(&mut self) -> anyhow::Result<MetadataResponse> {
+        self.send(&MetadataRequest::default().with_topics(Some(Vec::new())))
+    }
+
     /// To the active controller.
     pub fn send_to_controller<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
-        let metadata = self.send(&MetadataRequest::default().with_topics(Some(Vec::new())))?;
-        let id = metadata.controller_id;
-        let connection = match self.brokers.entry(id) {
-            Entry::Occupied(connected) => connected.into_mut(),
-            Entry::Vacant(unconnected) => {
-                let broker = metadata.brokers.iter().find(|broker| broker.node_id == id);
-                let broker = broker.ok_or_else(|| anyhow!("the cluster has no active controller"))?;
-                unconnected.insert(Connection::open(&format!("{}:{}", broker.host, broker.port))?)
+        let cluster = self.cluster()?;
+        if !cluster.brokers.iter().any(|broker| broker.node_id == cluster.controller_id) {
+            bail!("the cluster has no active controller");
+        }
+        self.send_to(cluster.controller_id, request)
+    }
+
+    /// To one broker. A connection that breaks is given up: the next request opens another.
+    pub fn send_to<R: Request>(&mut self, id: BrokerId, request: &R) -> anyhow::Result<R::Response> {
+        let mut connection = match self.brokers.remove(&id) {
+            Some(connection) => connection,
+            None => {
+                let address = self.address(id)?;
+                Connection::open_as(&self.caller, &address)?
             }
         };
-        connection.send(request)
+        let answer = connection.send(request)?;
+        self.brokers.insert(id, connection);
+        Ok(answer)
+    }
+
+    fn address(&mut self, id: BrokerId) -> anyhow::Result<String> {
+        let cluster = self.cluster()?;
+        let broker = cluster.brokers.iter().find(|broker| broker.node_id == id);
+        let broker = broker.ok_or_else(|| anyhow!("broker {} is not there", id.0))?;
+        Ok(format!("{}:{}", broker.host, broker.port))
     }
 }

@@ -1,13 +1,21 @@
 //! Subcommands. Without one, the broker is started.
 
+mod admin;
 mod client;
+mod command_config;
 mod config;
+mod configs;
 mod consume;
+mod consumer_protocol;
 mod dump_log;
+mod groups;
+mod include_list;
 mod layout;
+mod offsets;
 mod produce;
 mod progress;
 mod properties;
+mod refusal;
 mod rows;
 mod server;
 mod topics;
@@ -33,6 +41,9 @@ enum Command {
     /// What can be configured
     Config(config::Args),
     Topics(topics::Args),
+    Configs(configs::Args),
+    Groups(groups::Args),
+    Offsets(offsets::Args),
     Produce(produce::Args),
     Consume(consume::Args),
     DumpLog(dump_log::Args),
@@ -40,12 +51,23 @@ enum Command {
 
 /// Entry point of the binary.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A terminal that is gone is no reason for another error.
+            let _ = error.print();
+            // Kafka's tools end with 1 where clap's programs would end with 2.
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
     match cli.command {
         None => server::main(cli.server),
         Some(Command::Server(args)) => server::main(args),
         Some(Command::Config(args)) => config::main(&args),
         Some(Command::Topics(args)) => topics::main(args),
+        Some(Command::Configs(args)) => configs::main(&args),
+        Some(Command::Groups(args)) => groups::main(&args),
+        Some(Command::Offsets(args)) => offsets::main(&args),
         Some(Command::Produce(args)) => produce::main(args),
         Some(Command::Consume(args)) => consume::main(args),
         Some(Command::DumpLog(args)) => dump_log::main(args),

@@ -28,6 +28,11 @@ impl Properties {
         Ok(Properties(all))
     }
 
+    /// All of them, none looked at.
+    pub fn into_map(self) -> BTreeMap<String, String> {
+        self.0
+    }
+
     pub fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }

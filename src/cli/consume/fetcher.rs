@@ -2,6 +2,8 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::thread;
 
@@ -18,6 +20,21 @@ use crate::wire::error_code::ErrorCode;
 /// What the thread that writes is told.
 #[derive(Debug)]
 pub enum Event {
+    /// By a fetcher of this assignment.
+    Read(u64, Read),
+    /// The group gives these partitions, to be read from there.
+    Assigned(Vec<(i32, Start)>),
+    /// The group takes back what it gave; it waits for the answer.
+    Revoked(SyncSender<()>),
+    /// There is no way to go on.
+    Failed(anyhow::Error),
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// What a fetcher has to say.
+#[derive(Debug)]
+pub enum Read {
     Fetched(Fetched),
     /// The fetcher has ended: these partitions need another, from there.
     Ended {
@@ -26,8 +43,20 @@ pub enum Event {
     },
     /// There is no way to go on.
     Failed(anyhow::Error),
-    /// Ctrl-C.
-    Interrupted,
+}
+
+/// Counts assignments. Fetchers of an earlier one end by themselves, and what they still say does not count.
+#[derive(Clone, Debug, Default)]
+pub struct Assignments(Arc<AtomicU64>);
+
+impl Assignments {
+    pub fn current(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub fn end_current(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 /// Records of some partitions.
@@ -43,10 +72,12 @@ pub fn spawn(
     settings: Settings,
     address: String,
     positions: Vec<(i32, i64)>,
+    assignments: Assignments,
     events: SyncSender<Event>,
 ) -> anyhow::Result<()> {
     let fetcher = move || {
-        let mut fetcher = Fetcher { settings, positions, events };
+        let assignment = assignments.current();
+        let mut fetcher = Fetcher { settings, positions, assignments, assignment, events };
         let why = match fetcher.run(&address) {
             Ok(why) => why,
             Err(error) => format!("{error:#}"),
@@ -61,6 +92,9 @@ struct Fetcher {
     settings: Settings,
     /// Partition and next offset.
     positions: Vec<(i32, i64)>,
+    assignments: Assignments,
+    /// The one it reads for.
+    assignment: u64,
     events: SyncSender<Event>,
 }
 
@@ -97,16 +131,24 @@ impl Fetcher {
             // The broker fills its answer from the front: each partition gets there in turn.
             self.positions.rotate_left(1);
             correlation_id = i32::wrapping_add(correlation_id, 1);
+            if self.assignments.current() != self.assignment {
+                return Ok(String::new());
+            }
             if trouble.is_none() {
                 self.ask(&mut stream, correlation_id)?;
             }
-            if !fetched.is_empty() && self.events.send(Event::Fetched(Fetched { body, parts: fetched })).is_err() {
+            if !fetched.is_empty() && !self.say(Read::Fetched(Fetched { body, parts: fetched })) {
                 return Ok(String::new());
             }
             if let Some((partition, error)) = trouble {
                 return self.give_up(partition, error);
             }
         }
+    }
+
+    /// False when nobody listens any more, as at the end of the program.
+    fn say(&self, what: Read) -> bool {
+        self.events.send(Event::Read(self.assignment, what)).is_ok()
     }
 
     fn ask(&self, stream: &mut TcpStream, correlation_id: i32) -> anyhow::Result<()> {
@@ -123,20 +165,19 @@ impl Fetcher {
             (Some(reset), Some(at)) => {
                 let (_, offset) = self.positions.swap_remove(at);
                 let why = format!("offset {offset} of partition {partition} is out of range");
-                let _ = self.events.send(Event::Ended { positions: vec![(partition, reset)], why });
+                self.say(Read::Ended { positions: vec![(partition, reset)], why });
                 Ok(String::new())
             }
             _ => {
-                let _ = self.events.send(Event::Failed(anyhow!("{what}, and auto.offset.reset is none")));
+                self.say(Read::Failed(anyhow!("{what}, and auto.offset.reset is none")));
                 Ok(what)
             }
         }
     }
 
     fn end(self, why: String) {
-        let positions = self.positions.into_iter().map(|(partition, offset)| (partition, Start::At(offset))).collect();
-        // Nobody listens any more at the end of the program.
-        let _ = self.events.send(Event::Ended { positions, why });
+        let positions = self.positions.iter().map(|(partition, offset)| (*partition, Start::At(*offset))).collect();
+        self.say(Read::Ended { positions, why });
     }
 }
 
@@ -157,6 +198,6 @@ fn next_offset(records: &[u8], from: i64) -> anyhow::Result<i64> {
 }
 
 /// The offset behind a batch.
-fn behind(raw: &RawBatch<'_>) -> anyhow::Result<Offset> {
+pub fn behind(raw: &RawBatch<'_>) -> anyhow::Result<Offset> {
     Ok(if raw.magic == 2 { raw.v2()?.header.next_offset() } else { raw.offset() + 1 })
 }

@@ -1,11 +1,13 @@
 //! `klamm consume`: the records of a topic to stdout, with kafka-console-consumer's flags and format (3.9.1).
 //!
-//! Reads all partitions there are at the start by itself, without a group. One thread fetches per leader, the main thread
-//! writes through one buffer. When stdout is closed the program ends quietly.
+//! Reads all partitions there are at the start by itself, or those that a group gives it. One thread fetches per leader, the
+//! main thread writes through one buffer. When stdout is closed the program ends quietly.
 
 mod answer;
+mod assignor;
 mod fetcher;
 mod format;
+mod membership;
 mod options;
 mod printer;
 
@@ -27,8 +29,9 @@ use super::progress::Progress;
 use super::properties::Properties;
 use crate::clock::SystemClock;
 use crate::wire::error_code::ErrorCode;
-use fetcher::Event;
+use fetcher::{Assignments, Event, Read};
 use format::Format;
+use membership::Membership;
 pub use options::Args;
 use options::{Settings, Start};
 use printer::Printer;
@@ -61,8 +64,18 @@ fn consume(args: &Args) -> anyhow::Result<u64> {
     let settings = Settings::new(args)?;
     let format = Format::new(Properties::read(args.formatter_config.as_deref(), &args.property)?)?;
     let (sender, events) = mpsc::sync_channel(1);
-    let reader = Reader { settings: &settings, bootstrap: &args.bootstrap_server, events: sender };
-    reader.begin()?;
+    let begin = |group| Membership::begin(&settings, group, &args.bootstrap_server, sender.clone());
+    let membership = settings.group.as_ref().map(begin).transpose()?;
+    let reader = Reader {
+        settings: &settings,
+        bootstrap: &args.bootstrap_server,
+        membership,
+        assignments: Assignments::default(),
+        events: sender,
+    };
+    if reader.membership.is_none() {
+        reader.begin()?;
+    }
     reader.hear_interrupts()?;
     let mut progress = Progress::new(!io::stdout().is_terminal());
     let mut out = BufWriter::with_capacity(OUT_BUFFER, io::stdout().lock());
@@ -70,6 +83,15 @@ fn consume(args: &Args) -> anyhow::Result<u64> {
     let done = reader.print(&events, &mut printer, &mut progress, &mut out);
     let flushed = out.flush();
     progress.finish();
+    if let Some(membership) = &reader.membership {
+        if flushed.is_ok() {
+            membership.reached(printer.positions);
+        }
+        // Whatever went wrong before is the error that counts.
+        if let Err(error) = membership.leave() {
+            eprintln!("leaving the group: {error:#}");
+        }
+    }
     done?;
     flushed?;
     Ok(printer.printed)
@@ -78,6 +100,8 @@ fn consume(args: &Args) -> anyhow::Result<u64> {
 struct Reader<'a> {
     settings: &'a Settings,
     bootstrap: &'a str,
+    membership: Option<Membership>,
+    assignments: Assignments,
     events: SyncSender<Event>,
 }
 
@@ -105,7 +129,11 @@ impl Reader<'_> {
         }
         for (leader, positions) in by_leader {
             let positions = self.resolve(leader, &positions)?;
-            fetcher::spawn(self.settings.clone(), leader.to_owned(), positions, self.events.clone())?;
+            if let Some(membership) = &self.membership {
+                membership.reached(positions.iter().copied());
+            }
+            let assignments = self.assignments.clone();
+            fetcher::spawn(self.settings.clone(), leader.to_owned(), positions, assignments, self.events.clone())?;
         }
         Ok(())
     }
@@ -187,28 +215,47 @@ impl Reader<'_> {
             match event {
                 Event::Interrupted => return Ok(()),
                 Event::Failed(error) => return Err(error),
-                Event::Fetched(fetched) => {
+                Event::Revoked(acknowledge) => {
+                    self.assignments.end_current();
+                    printer.positions.clear();
+                    // The member's thread may have ended.
+                    let _ = acknowledge.send(());
+                }
+                Event::Assigned(positions) => self.fetch_or_hear_of_it(positions),
+                // Of an assignment that has ended.
+                Event::Read(assignment, _) if assignment != self.assignments.current() => {}
+                Event::Read(_, Read::Failed(error)) => return Err(error),
+                Event::Read(_, Read::Fetched(fetched)) => {
                     told.clear();
                     printer.print(&fetched, progress, out)?;
                     progress.tick();
+                    if let Some(membership) = &self.membership {
+                        out.flush()?;
+                        membership.reached(printer.positions.iter().map(|(partition, offset)| (*partition, *offset)));
+                    }
                 }
-                Event::Ended { positions, .. } if positions.is_empty() => {}
-                Event::Ended { positions, why } => {
+                Event::Read(_, Read::Ended { positions, .. }) if positions.is_empty() => {}
+                Event::Read(_, Read::Ended { positions, why }) => {
                     if why != told {
                         eprintln!("{}: {why}", self.settings.topic);
                         told = why;
                     }
                     thread::sleep(BACKOFF);
-                    if let Err(error) = self.fetch_from(positions.clone()) {
-                        let events = self.events.clone();
-                        let why = format!("{error:#}");
-                        // Not from here: the channel may be full, and only this thread empties it.
-                        thread::spawn(move || events.send(Event::Ended { positions, why }));
-                    }
+                    self.fetch_or_hear_of_it(positions);
                 }
             }
         }
         Ok(())
+    }
+
+    /// What cannot be fetched comes back as an event, to be tried again.
+    fn fetch_or_hear_of_it(&self, positions: Vec<(i32, Start)>) {
+        if let Err(error) = self.fetch_from(positions.clone()) {
+            let (events, assignment) = (self.events.clone(), self.assignments.current());
+            let why = format!("{error:#}");
+            // Not from here: the channel may be full, and only this thread empties it.
+            thread::spawn(move || events.send(Event::Read(assignment, Read::Ended { positions, why })));
+        }
     }
 
     /// `None` when nothing has come for as long as was said.

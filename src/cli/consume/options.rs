@@ -43,7 +43,8 @@ pub struct Args {
     key_deserializer: Option<String>,
     #[arg(long, hide = true)]
     value_deserializer: Option<String>,
-    #[arg(long, hide = true)]
+    /// Shares the topic with the other members of this consumer group, from where the group has got
+    #[arg(long)]
     group: Option<String>,
     #[arg(long, hide = true, alias = "whitelist")]
     include: Option<String>,
@@ -57,7 +58,8 @@ pub struct Args {
     #[arg(long)]
     pub formatter_config: Option<PathBuf>,
     /// isolation.level, auto.offset.reset, client.id, fetch.min.bytes, fetch.max.bytes, fetch.max.wait.ms,
-    /// max.partition.fetch.bytes, check.crcs
+    /// max.partition.fetch.bytes, check.crcs; with a group group.id, group.instance.id, enable.auto.commit,
+    /// auto.commit.interval.ms, session.timeout.ms, heartbeat.interval.ms, max.poll.interval.ms
     #[arg(long)]
     consumer_property: Vec<String>,
     /// A file of such properties
@@ -78,6 +80,7 @@ pub enum Start {
 pub struct Settings {
     pub topic: String,
     pub partition: Option<i32>,
+    pub group: Option<GroupSettings>,
     pub start: Start,
     /// When an offset is out of range; `None` is an error.
     pub reset: Option<Start>,
@@ -92,6 +95,45 @@ pub struct Settings {
     pub max_bytes: i32,
     pub partition_max_bytes: i32,
     pub max_wait_ms: i32,
+}
+
+/// How a group is joined.
+#[derive(Clone, Debug)]
+pub struct GroupSettings {
+    pub id: String,
+    /// Of a static member.
+    pub instance_id: Option<String>,
+    pub auto_commit: bool,
+    pub commit_interval: Duration,
+    pub session_timeout_ms: i32,
+    pub heartbeat_interval: Duration,
+    /// How long the other members wait for this one when the group rebalances.
+    pub max_poll_interval_ms: i32,
+}
+
+impl GroupSettings {
+    /// `None` without a group.
+    fn new(args: &Args, given: &mut Properties) -> anyhow::Result<Option<GroupSettings>> {
+        let by_property = given.take("group.id");
+        if let (Some(flag), Some(property)) = (&args.group, &by_property)
+            && flag != property
+        {
+            bail!("--group {flag} and group.id {property} are two groups: name one");
+        }
+        let Some(id) = args.group.clone().or(by_property) else { return Ok(None) };
+        if args.partition.is_some() {
+            bail!("--partition reads without a group: leave --group out, or read what the group assigns");
+        }
+        Ok(Some(GroupSettings {
+            id,
+            instance_id: given.take("group.instance.id"),
+            auto_commit: given.flag("enable.auto.commit", true),
+            commit_interval: Duration::from_millis(given.parse("auto.commit.interval.ms")?.unwrap_or(5000)),
+            session_timeout_ms: given.parse("session.timeout.ms")?.unwrap_or(45_000),
+            heartbeat_interval: Duration::from_millis(given.parse("heartbeat.interval.ms")?.unwrap_or(3000)),
+            max_poll_interval_ms: given.parse("max.poll.interval.ms")?.unwrap_or(300_000),
+        }))
+    }
 }
 
 impl Settings {
@@ -123,6 +165,7 @@ impl Settings {
         let settings = Settings {
             topic,
             partition: args.partition,
+            group: GroupSettings::new(args, &mut given)?,
             start,
             reset,
             max_messages: args.max_messages.and_then(|n| u64::try_from(n).ok()),
@@ -143,9 +186,6 @@ impl Settings {
 }
 
 fn refuse(args: &Args) -> anyhow::Result<()> {
-    if args.group.is_some() {
-        bail!("--group is not there yet: without it all partitions of the topic, or the one of --partition, are read");
-    }
     if args.include.is_some() {
         bail!("--include is not there yet: name one topic with --topic");
     }
@@ -176,5 +216,29 @@ fn start_named(name: &str) -> anyhow::Result<Start> {
             let offset = number.parse().ok().filter(|offset| *offset >= 0);
             offset.map(Start::At).ok_or_else(|| anyhow!("{name} is no offset: earliest, latest and numbers from 0 are"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(flags: &[&str]) -> anyhow::Result<Settings> {
+        let args = ["consume", "--bootstrap-server", "x:1", "--topic", "t"];
+        Settings::new(&Args::parse_from(args.iter().chain(flags)))
+    }
+
+    #[test]
+    fn a_group_is_named_by_flag_or_property() {
+        assert!(settings(&[]).unwrap().group.is_none());
+        let group = settings(&["--group", "g"]).unwrap().group.unwrap();
+        assert_eq!((group.id.as_str(), group.auto_commit, group.instance_id), ("g", true, None));
+        assert_eq!((group.commit_interval, group.session_timeout_ms), (Duration::from_secs(5), 45_000));
+        let properties = ["--consumer-property", "group.id=h", "--consumer-property", "enable.auto.commit=false"];
+        let group = settings(&properties).unwrap().group.unwrap();
+        assert_eq!((group.id.as_str(), group.auto_commit), ("h", false));
+        assert!(settings(&["--group", "g", "--consumer-property", "group.id=g"]).is_ok());
+        assert!(settings(&["--group", "g", "--consumer-property", "group.id=h"]).is_err());
+        assert!(settings(&["--group", "g", "--partition", "0"]).is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! What was fetched, record by record, without control records and, with read_committed, without aborted ones.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 
 use anyhow::bail;
 
-use super::fetcher::Fetched;
+use super::fetcher::{Fetched, behind};
 use super::format::Format;
 use super::options::Settings;
 use crate::cli::progress::Progress;
@@ -19,6 +19,8 @@ pub struct Printer<'a> {
     format: &'a Format,
     scratch: Scratch,
     pub printed: u64,
+    /// Next offset of each partition; all before it is printed, or not to be.
+    pub positions: BTreeMap<i32, i64>,
 }
 
 /// Aborted transactions of one answer.
@@ -53,7 +55,7 @@ enum Stop {
 
 impl<'a> Printer<'a> {
     pub fn new(settings: &'a Settings, format: &'a Format) -> Printer<'a> {
-        Printer { settings, format, scratch: Scratch::default(), printed: 0 }
+        Printer { settings, format, scratch: Scratch::default(), printed: 0, positions: BTreeMap::new() }
     }
 
     pub fn has_enough(&self) -> bool {
@@ -76,7 +78,8 @@ impl<'a> Printer<'a> {
                 progress.records = self.printed;
                 match (read, stop) {
                     (_, Some(Stop::Out(error))) => return Err(error.into()),
-                    (_, Some(Stop::Enough)) | (Ok(()), None) => {}
+                    (_, Some(Stop::Enough)) => return Ok(()),
+                    (Ok(()), None) => {}
                     (Err(error), None) if self.settings.skip_on_error => {
                         eprintln!("partition {}, batch at offset {}: {error:#}", part.partition, raw.offset().0);
                     }
@@ -88,6 +91,7 @@ impl<'a> Printer<'a> {
                         )));
                     }
                 }
+                self.positions.insert(part.partition, behind(&raw)?.0.max(*from));
             }
         }
         Ok(())
@@ -124,7 +128,7 @@ impl<'a> Printer<'a> {
             (_, 0) => Some("CreateTime"),
             _ => Some("LogAppendTime"),
         };
-        let Printer { settings, format, scratch, printed } = self;
+        let Printer { settings, format, scratch, printed, positions } = self;
         let enough = |printed: u64| settings.max_messages.is_some_and(|max| printed >= max);
         let print = |row: Row<'_>| {
             if row.offset.0 < from {
@@ -139,6 +143,7 @@ impl<'a> Printer<'a> {
                 bail!("stdout");
             }
             *printed += 1;
+            positions.insert(partition, row.offset.0 + 1);
             Ok(())
         };
         for_each_row(raw, scratch, print)
