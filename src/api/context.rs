@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::alarm::Alarm;
 use super::fetch_session::FetchSessions;
+use super::telltale::Telltales;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, DynamicConfigs};
 use crate::config::BrokerConfig;
@@ -34,6 +35,7 @@ pub struct Services {
     pub producer_ids: ProducerIds,
     pub groups: Arc<GroupCoordinator>,
     pub fetch_sessions: FetchSessions,
+    pub telltales: Telltales,
     pub spawner: Arc<dyn Spawner>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,

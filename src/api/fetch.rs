@@ -56,6 +56,11 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> R
     let (version, services) = (ctx.version(), ctx.services);
     let reads = read.until_enough(min_bytes, max_wait_ms, &ctx.connection.alarm, &services.shutdown).await;
 
+    for (target, read) in read.targets.iter().zip(&reads) {
+        if matches!(read, Err(ErrorCode::OffsetOutOfRange)) && !is_follower {
+            tell_if_deleted(ctx, target);
+        }
+    }
     let mut answers: Vec<Answer> = read.targets.into_iter().zip(reads).map(|(t, read)| t.answer(read)).collect();
     answers.append(&mut unknown);
     let ended = match context {
@@ -142,6 +147,17 @@ fn begin(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, Reply>,
     };
     let (min_bytes, max_wait_ms) = (request.min_bytes.min(read.max_bytes), request.max_wait_ms);
     Ok(Ok(Begun { session_id: session.id, is_follower, context, read, unknown, min_bytes, max_wait_ms }))
+}
+
+/// Records that were deleted before a consumer had read them are told once.
+fn tell_if_deleted(ctx: &RequestContext<'_>, target: &Target) {
+    let asked = &target.asked;
+    let Some(log) = target.partition.as_ref().ok().and_then(|partition| partition.log().ok()) else { return };
+    let log_start = log.offsets().log_start;
+    if asked.fetch_offset < log_start {
+        let (topic, offset) = (&asked.topic.name, asked.fetch_offset.0);
+        ctx.services.telltales.deleted(ctx, topic, asked.partition, offset, log_start.0);
+    }
 }
 
 /// An isolation level that does not exist: up to v12 every partition is told, later only the client.

@@ -15,5 +15,8 @@ pub async fn handle(ctx: &RequestContext<'_>, request: HeartbeatRequest) -> Resu
         Err(ErrorCode::CoordinatorLoadInProgress) => ErrorCode::None,
         Ok(code) | Err(code) => code,
     };
+    if code == ErrorCode::UnknownMemberId {
+        ctx.services.telltales.lost_member(ctx, &request.group_id, &request.member_id);
+    }
     Ok(HeartbeatResponse::default().with_error_code(code.code()))
 }

@@ -10,6 +10,8 @@ use super::serve::Close;
 use crate::coordinator::group::Leaving;
 use crate::wire::error_code::ErrorCode;
 
+const POLL_TIMEOUT: &str = "consumer poll timeout";
+
 pub async fn handle(ctx: &RequestContext<'_>, request: LeaveGroupRequest) -> Result<LeaveGroupResponse, Close> {
     let leaving: Vec<Leaving> = match ctx.version() {
         0..=2 => vec![Leaving { member_id: request.member_id.as_str().into(), group_instance_id: None }],
@@ -21,6 +23,12 @@ pub async fn handle(ctx: &RequestContext<'_>, request: LeaveGroupRequest) -> Res
             leaving.collect()
         }
     };
+    // A consumer of Java that is late with its next poll leaves by itself, with this reason.
+    for member in &request.members {
+        if member.reason.as_ref().is_some_and(|reason| reason.starts_with(POLL_TIMEOUT)) {
+            ctx.services.telltales.lost_member(ctx, &request.group_id, &member.member_id);
+        }
+    }
     let told = named(&request.group_id).and_then(|group| ctx.services.groups.leave(&group, &leaving));
     let response = LeaveGroupResponse::default();
     Ok(match told {

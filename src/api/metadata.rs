@@ -81,7 +81,12 @@ pub async fn handle(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, C
         ctx,
         &MetadataResponse {
             throttle_ms: 0,
-            nodes: snapshot.brokers.values().filter_map(|broker| node(broker, &ctx.connection.listener)).collect(),
+            nodes: snapshot
+                .brokers
+                .values()
+                .filter_map(|broker| node(broker, &ctx.connection.listener))
+                .inspect(|node| ctx.services.telltales.advertised(ctx, node.host))
+                .collect(),
             cluster_id: Some(&snapshot.cluster_id),
             controller_id: snapshot.controller.unwrap_or(BrokerId::NONE),
             topics,

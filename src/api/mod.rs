@@ -6,6 +6,7 @@
 pub mod alarm;
 pub mod context;
 pub mod serve;
+pub mod telltale;
 
 mod acl_elements;
 mod allocate_producer_ids;

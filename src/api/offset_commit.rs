@@ -80,7 +80,11 @@ async fn to_coordinator(ctx: &RequestContext<'_>, request: &OffsetCommitRequest)
         retention_ms: Some(request.retention_time_ms).filter(|keep_ms| *keep_ms != -1),
         partitions,
     };
-    ctx.services.groups.commit(commit).await.unwrap_or_else(|code| vec![code; count])
+    let told = ctx.services.groups.commit(commit).await.unwrap_or_else(|code| vec![code; count]);
+    if told.first() == Some(&ErrorCode::UnknownMemberId) {
+        ctx.services.telltales.lost_member(ctx, &request.group_id, &request.member_id);
+    }
+    told
 }
 
 async fn to_metastore(ctx: &RequestContext<'_>, request: &OffsetCommitRequest) -> Vec<ErrorCode> {

@@ -93,8 +93,13 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) 
                     Ok(admitted) => append(ctx, admitted, &mut frame).await?,
                     Err(refused) => Err(refused),
                 };
+                let records = records_of(data, &frame);
+                if outcome.as_ref().is_ok_and(|(_, append)| append.info.log_append_time_ms < 0)
+                    && let Some(max_timestamp) = batch::max_timestamp(records)
+                {
+                    ctx.services.telltales.produced(ctx, data.topic(&frame), max_timestamp);
+                }
                 if at + 1 < request.partitions.len() {
-                    let records = records_of(data, &frame);
                     walked = walked.saturating_add(batch::walked(records));
                     announced = announced.saturating_add(batch::announced(records));
                 }

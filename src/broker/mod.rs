@@ -31,6 +31,7 @@ use self::halt::Halt;
 
 use crate::api::Services;
 use crate::api::fetch_session::FetchSessions;
+use crate::api::telltale::Telltales;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Session, Snapshot};
 use crate::config::BrokerConfig;
@@ -268,6 +269,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         producer_ids: ProducerIds::new(broker_id, session.clone(), spawner.clone()),
         groups,
         fetch_sessions: FetchSessions::new(slots),
+        telltales: Telltales::default(),
         spawner: spawner.clone(),
         clock: clock.clone(),
         random,

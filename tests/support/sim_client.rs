@@ -118,8 +118,13 @@ impl Client {
 
     /// With acks=all; the offset or the error code.
     pub async fn try_produce(&mut self, topic: &'static str, value: &[u8]) -> Result<i64, i16> {
+        self.try_produce_at(topic, value, 1_700_000_000_000).await
+    }
+
+    /// As [`Client::try_produce`], with a timestamp in ms.
+    pub async fn try_produce_at(&mut self, topic: &'static str, value: &[u8], timestamp: i64) -> Result<i64, i16> {
         let mut batch = BatchBuilder::new(BatchOptions::default()).expect("a batch");
-        batch.append(1_700_000_000_000, None, Some(value), &[]).expect("room");
+        batch.append(timestamp, None, Some(value), &[]).expect("room");
         let records = batch.finish().expect("a batch");
         let data = PartitionProduceData::default().with_index(0).with_records(Some(records.into()));
         let topic = TopicProduceData::default()

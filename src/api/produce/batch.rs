@@ -78,6 +78,16 @@ pub fn first(records: &[u8]) -> Lead {
     })
 }
 
+/// The latest timestamp of the first batch, ms; `None` before magic 1, which has none.
+pub fn max_timestamp(records: &[u8]) -> Option<i64> {
+    let at = match records.get(UP_TO_MAGIC - 1)? {
+        2 => 35,
+        1 => 18,
+        _ => return None,
+    };
+    Some(i64::from_be_bytes(records.get(at..at + 8)?.try_into().ok()?))
+}
+
 /// Bytes that a look at every record has to pass, as a guess from the front of `records`: sixteen times what is compressed.
 pub fn walked(records: &[u8]) -> usize {
     match first(records) {
