@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use super::cli_groups;
+use super::java_tools::JavaTools;
 use crate::broker::klamm;
-use crate::cache;
 use crate::lane::Run;
 use crate::proc::{self, Output};
 
@@ -14,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 struct Cli {
     program: std::path::PathBuf,
-    class_path: String,
+    java: JavaTools,
     address: String,
 }
 
@@ -29,18 +30,16 @@ impl Cli {
     /// The same arguments to `klamm topics` and to Kafka's TopicCommand: exit code and standard output must be equal.
     fn same_topics(&self, args: &[&str]) -> Result<()> {
         let ours = self.klamm("topics", args, b"")?;
-        let mut java = cache::java(&self.class_path)?;
-        java.args(["org.apache.kafka.tools.TopicCommand", "--bootstrap-server", &self.address]).args(args);
-        let theirs = proc::run(&mut java, b"", LIMIT)?;
-        ensure!(ours.status.success() == theirs.status.success(), "{} and {}", ours.all(), theirs.all());
-        ensure!(ours.out() == theirs.out(), "klamm prints\n{}Kafka's tool\n{}", ours.out(), theirs.out());
+        let given = [&["--bootstrap-server", self.address.as_str()][..], args].concat();
+        let theirs = self.java.run("org.apache.kafka.tools.TopicCommand", &given)?;
+        ensure!(ours.status.code() == Some(theirs.code), "{} and {}{}", ours.all(), theirs.out, theirs.err);
+        ensure!(ours.out() == theirs.out, "klamm prints\n{}Kafka's tool\n{}", ours.out(), theirs.out);
         Ok(())
     }
 }
 
 pub fn lane(run: &mut Run) -> Result<()> {
-    let class_path = format!("{}/*", cache::jars("kafka-3.9.1")?.display());
-    let cli = Cli { program: klamm()?, class_path, address: run.address()? };
+    let cli = Cli { program: klamm()?, java: JavaTools::start()?, address: run.address()? };
     let topic = |what: &str| format!("cli-{}-{what}", std::process::id());
     let (made, piped, keyed) = (topic("made"), topic("piped"), topic("keyed"));
 
@@ -108,5 +107,5 @@ pub fn lane(run: &mut Run) -> Result<()> {
             Ok(())
         })
     });
-    Ok(())
+    cli_groups::units(run, &cli.java)
 }
