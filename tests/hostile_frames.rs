@@ -125,6 +125,9 @@ fn counts_are_not_believed() {
             ApiKey::DescribeUserScramCredentials => hostile::<DescribeUserScramCredentialsRequest>(row.key),
             ApiKey::AlterUserScramCredentials => hostile::<AlterUserScramCredentialsRequest>(row.key),
             ApiKey::UpdateFeatures => hostile::<UpdateFeaturesRequest>(row.key),
+            ApiKey::ElectLeaders => hostile::<ElectLeadersRequest>(row.key),
+            ApiKey::AlterPartitionReassignments => hostile::<AlterPartitionReassignmentsRequest>(row.key),
+            ApiKey::ListPartitionReassignments => hostile::<ListPartitionReassignmentsRequest>(row.key),
             key => panic!("{key:?} is served and not tested here"),
         }
     }

@@ -125,6 +125,9 @@ pub fn request(key: i16, version: i16) -> Option<Body> {
         ApiKey::DescribeUserScramCredentials => invent::<DescribeUserScramCredentialsRequest>(version),
         ApiKey::AlterUserScramCredentials => invent::<AlterUserScramCredentialsRequest>(version),
         ApiKey::UpdateFeatures => invent::<UpdateFeaturesRequest>(version),
+        ApiKey::ElectLeaders => invent::<ElectLeadersRequest>(version),
+        ApiKey::AlterPartitionReassignments => invent::<AlterPartitionReassignmentsRequest>(version),
+        ApiKey::ListPartitionReassignments => invent::<ListPartitionReassignmentsRequest>(version),
         _ => return None,
     })
 }

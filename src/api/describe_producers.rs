@@ -4,8 +4,8 @@
 //! topic's; NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR. Answered from memory; a producer that is idle for
 //! `producer.id.expiration.ms` is gone.
 //!
-//! Differs: a partition that is named twice is answered once, and a request that names more than [`MOST`] closes the
-//! connection: four bytes each must not grow into any number of producers.
+//! Differs: a partition that is named twice is answered once, and a request that names too many closes the connection
+//! ([`bounded`]).
 
 use std::collections::HashSet;
 
@@ -14,22 +14,17 @@ use kafka_protocol::messages::{DescribeProducersRequest, DescribeProducersRespon
 use kafka_protocol::protocol::StrBytes;
 
 use super::context::RequestContext;
-use super::serve::Close;
+use super::serve::{Close, bounded};
 use crate::controller::topic_names;
 use crate::types::LeaderEpoch;
 use crate::wire::error_code::ErrorCode;
-
-/// Partitions in one request. Kafka's own tool asks for 500 at once.
-const MOST: usize = 50_000;
 
 pub async fn handle(
     ctx: &RequestContext<'_>,
     request: DescribeProducersRequest,
 ) -> Result<DescribeProducersResponse, Close> {
     let named: usize = request.topics.iter().map(|topic| topic.partition_indexes.len()).sum();
-    if named > MOST {
-        return Err(Close(format!("DescribeProducers of {named} partitions, {MOST} are allowed")));
-    }
+    bounded(ctx, named)?;
     let mut answered = HashSet::with_capacity(named);
     let topics = request.topics.iter().map(|topic| {
         let unknown = unknown_topic(ctx, &topic.name);

@@ -11,6 +11,7 @@ pub mod telltale;
 mod acl_elements;
 mod allocate_producer_ids;
 mod alter_configs;
+mod alter_partition_reassignments;
 mod alter_user_scram_credentials;
 mod api_versions;
 mod config_resource;
@@ -32,6 +33,7 @@ mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_user_scram_credentials;
+mod elect_leaders;
 mod envelope;
 mod expire_delegation_token;
 mod fetch;
@@ -46,6 +48,7 @@ mod leader_hint;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_partition_reassignments;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -134,6 +137,13 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
             encode(ctx, &alter_user_scram_credentials::handle(ctx, decode(ctx, body)?).await?)
         }
         ApiKey::UpdateFeatures => encode(ctx, &update_features::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::ElectLeaders => encode(ctx, &elect_leaders::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::AlterPartitionReassignments => {
+            encode(ctx, &alter_partition_reassignments::handle(ctx, decode(ctx, body)?).await?)
+        }
+        ApiKey::ListPartitionReassignments => {
+            encode(ctx, &list_partition_reassignments::handle(ctx, decode(ctx, body)?).await?)
+        }
         ApiKey::Envelope => encode(ctx, &envelope::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::AllocateProducerIds => encode(ctx, &allocate_producer_ids::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::ConsumerGroupHeartbeat => {

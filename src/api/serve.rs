@@ -16,6 +16,21 @@ use crate::wire::header::put_response_header;
 #[error("{0}")]
 pub struct Close(pub String);
 
+/// Partitions that an administrative request may name. Kafka's own tools ask for a few hundred at once.
+const PARTITIONS_MAX: usize = 50_000;
+
+/// Closes the connection of a request that names too many partitions: four bytes each must not grow into an answer of any
+/// size.
+pub fn bounded(ctx: &RequestContext<'_>, named: usize) -> Result<(), Close> {
+    match named <= PARTITIONS_MAX {
+        true => Ok(()),
+        false => {
+            let api = ctx.header.api_key.name();
+            Err(Close(format!("{api} of {named} partitions, {PARTITIONS_MAX} are allowed")))
+        }
+    }
+}
+
 /// Reads the body of a request. Bytes behind it are ignored, as Kafka ignores them.
 pub fn decode<M: Decodable>(ctx: &RequestContext<'_>, body: BytesMut) -> Result<M, Close> {
     guard::decode(body.freeze(), ctx.version())

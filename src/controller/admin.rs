@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ask::Questions;
 use super::placement::{Candidate, PlacementError, Start, place};
 use super::start::ControllerHandle;
 use super::topic_names;
@@ -110,6 +111,11 @@ impl Admin {
     /// Whether this broker is the active controller.
     pub fn is_controller(&self) -> bool {
         self.controller.is_active()
+    }
+
+    /// What only the active controller can answer.
+    pub fn controller(&self) -> &Questions {
+        self.controller.questions()
     }
 
     /// `delete.topic.enable`.
@@ -231,9 +237,7 @@ impl Admin {
             }
             Err(error) => return Err(error.into()),
         };
-        let being_reassigned =
-            |replicas: &ReplicaAssignment| !replicas.adding.is_empty() || !replicas.removing.is_empty();
-        if assignment.partitions.values().any(being_reassigned) {
+        if assignment.partitions.values().any(ReplicaAssignment::is_being_reassigned) {
             let message = format!("a reassignment of topic '{topic}' is running");
             return Err(AdminError::new(ErrorCode::ReassignmentInProgress, message));
         }
@@ -267,7 +271,8 @@ impl Admin {
         self.wait_until(timeout_ms, |snapshot| snapshot.topic(topic).is_none_or(|found| found.id != id)).await
     }
 
-    async fn wait_until(&self, timeout_ms: i32, so: impl Fn(&Snapshot) -> bool) -> bool {
+    /// Until `so` holds of this broker's snapshot. False when `timeout_ms` ran out, or was not positive (then without a look).
+    pub async fn wait_until(&self, timeout_ms: i32, so: impl Fn(&Snapshot) -> bool) -> bool {
         if timeout_ms <= 0 {
             return false;
         }

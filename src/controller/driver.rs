@@ -19,6 +19,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, watch};
 
+use super::ask::{Asked, Elected, Reassigned};
 use super::channel::{Answered, Channel, Peers};
 use super::decide::{Context, Effect, Event, LoadedTopic, decide};
 use super::fence::{Fence, Lost};
@@ -106,6 +107,9 @@ struct Term {
     state: State,
     fence: Fence,
     channels: BTreeMap<BrokerId, Channel>,
+    /// Of the question that is being answered.
+    elected: Elected,
+    reassigned: Reassigned,
 }
 
 /// The task behind [`start`](super::start).
@@ -114,6 +118,7 @@ pub(super) struct Driver {
     active: Arc<AtomicBool>,
     watches: Watches,
     answers: (mpsc::UnboundedSender<Answered>, mpsc::UnboundedReceiver<Answered>),
+    asked: mpsc::Receiver<Asked>,
     term: Option<Term>,
 }
 
@@ -121,13 +126,14 @@ pub(super) struct Driver {
 enum Input {
     Watch(Watched),
     Answered(Answered),
+    Asked(Asked),
     SessionChanged,
     Stop,
 }
 
 impl Driver {
-    pub fn new(parts: Parts, active: Arc<AtomicBool>) -> Driver {
-        Driver { parts, active, watches: Watches::default(), answers: mpsc::unbounded_channel(), term: None }
+    pub fn new(parts: Parts, active: Arc<AtomicBool>, asked: mpsc::Receiver<Asked>) -> Driver {
+        Driver { parts, active, watches: Watches::default(), answers: mpsc::unbounded_channel(), asked, term: None }
     }
 
     /// Until `stop` is set (or dropped). The session's close then frees `/controller`.
@@ -144,12 +150,14 @@ impl Driver {
             let input = tokio::select! {
                 watched = self.watches.fired() => Input::Watch(watched),
                 Some(answered) = self.answers.1.recv() => Input::Answered(answered),
+                Some(asked) = self.asked.recv() => Input::Asked(asked),
                 Ok(()) = session.changed() => Input::SessionChanged,
                 _ = stop.wait_for(|stop| *stop) => Input::Stop,
             };
             outcome = match input {
                 Input::Watch(watched) => self.watched(watched).await,
                 Input::Answered(answered) => self.answered(answered).await,
+                Input::Asked(asked) => self.answer(asked).await,
                 Input::SessionChanged if *session.borrow_and_update() == SessionState::Expired => Err(Lost::Expired),
                 Input::SessionChanged => Ok(()),
                 Input::Stop => {
@@ -264,7 +272,13 @@ impl Driver {
         tracing::info!(epoch, "elected as controller");
         let fence = Fence { store, epoch_version };
         let state = State::new(self.parts.broker, epoch, self.parts.config.delete_topic_enable);
-        self.term = Some(Term { state, fence: fence.clone(), channels: BTreeMap::new() });
+        self.term = Some(Term {
+            state,
+            fence: fence.clone(),
+            channels: BTreeMap::new(),
+            elected: Vec::new(),
+            reassigned: Vec::new(),
+        });
         // A replaced leader's reads could lag behind what it must see.
         until_known(&*fence.store, || fence.store.sync("/")).await?;
         self.ensure_features(&*fence.store).await?;
@@ -391,6 +405,30 @@ impl Driver {
         }
         let Answered { from, request, answer, .. } = answered;
         self.process(Event::Answered { from, request, answer }).await
+    }
+
+    /// A question is answered when all that follows from it is done; whoever asked may be gone by then.
+    async fn answer(&mut self, asked: Asked) -> Result<(), Lost> {
+        if self.term.is_none() {
+            return Ok(());
+        }
+        match asked {
+            Asked::ElectLeaders { partitions, kind, answer } => {
+                self.process(Event::ElectLeaders { partitions, kind }).await?;
+                let elected = self.term.as_mut().map(|term| std::mem::take(&mut term.elected));
+                let _ = answer.send(elected.unwrap_or_default());
+            }
+            Asked::AlterReassignments { wanted, answer } => {
+                self.process(Event::AlterReassignments(wanted)).await?;
+                let reassigned = self.term.as_mut().map(|term| std::mem::take(&mut term.reassigned));
+                let _ = answer.send(reassigned.unwrap_or_default());
+            }
+            Asked::ListReassignments { answer } => {
+                let running = self.term.as_ref().map(|term| term.state.reassignments());
+                let _ = answer.send(running.unwrap_or_default());
+            }
+        }
+        Ok(())
     }
 
     /// One event and all that follows from it.
@@ -541,6 +579,14 @@ async fn perform(
             for name in names {
                 term.fence.delete(paths::delete_topic(&name)).await?;
             }
+            None
+        }
+        Effect::Elected(tp, outcome) => {
+            term.elected.push((tp, outcome));
+            None
+        }
+        Effect::Reassigned(tp, outcome) => {
+            term.reassigned.push((tp, outcome));
             None
         }
         Effect::Decide(event) => Some(event),

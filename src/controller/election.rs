@@ -5,32 +5,53 @@ use crate::types::{BrokerId, LeaderEpoch};
 
 /// Why a leader is chosen; decides whom it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// The partition has no live leader. `unclean` admits a replica outside the ISR when no member of it is live.
-    Offline { unclean: bool },
+pub enum Choice {
+    /// The partition has no live leader: a member of the ISR; another replica if the topic's configuration admits it.
+    Offline,
+    /// As before, and any live replica is better than none, whatever the configuration says.
+    Unclean,
+    /// The first replica, if it is live and in the ISR.
+    Preferred,
+    /// As [`Choice::Preferred`], but the next ones will do: the leader is not among the replicas any more.
+    Reassign,
 }
 
-/// The leadership after an election by `strategy`, with the leader epoch one higher; `None` when nobody can lead.
+/// The leadership after an election among members of the ISR, with the leader epoch one higher; `None` when none of those
+/// that `choice` admits is live.
 ///
-/// `replicas` in assignment order. The new ISR is the old one without those that are not live.
+/// `replicas` in assignment order. Where there was no leader the new ISR is the old one without those that are not live.
 pub fn elect(
-    strategy: Strategy,
+    choice: Choice,
     replicas: &[BrokerId],
     before: &PartitionState,
     live: impl Fn(BrokerId) -> bool,
     controller_epoch: i32,
 ) -> Option<PartitionState> {
-    let Strategy::Offline { unclean } = strategy;
-    let clean = replicas.iter().copied().find(|id| live(*id) && before.isr.contains(id));
-    let (leader, isr, recovering) = match clean {
-        Some(leader) => (leader, before.isr.iter().copied().filter(|id| live(*id)).collect(), before.recovering),
-        None if unclean => {
-            let leader = replicas.iter().copied().find(|id| live(*id))?;
-            (leader, vec![leader], true)
-        }
-        None => return None,
+    let candidates = if choice == Choice::Preferred { replicas.get(..1)? } else { replicas };
+    let leader = candidates.iter().copied().find(|id| live(*id) && before.isr.contains(id))?;
+    let isr = match choice {
+        Choice::Offline | Choice::Unclean => before.isr.iter().copied().filter(|id| live(*id)).collect(),
+        Choice::Preferred | Choice::Reassign => before.isr.clone(),
     };
-    Some(PartitionState { leader, leader_epoch: next(before.leader_epoch), isr, controller_epoch, recovering })
+    let leader_epoch = next(before.leader_epoch);
+    Some(PartitionState { leader, leader_epoch, isr, controller_epoch, recovering: before.recovering })
+}
+
+/// As [`elect`], of the first live replica when no member of the ISR is live: what only the others had is lost.
+pub fn elect_unclean(
+    replicas: &[BrokerId],
+    before: &PartitionState,
+    live: impl Fn(BrokerId) -> bool,
+    controller_epoch: i32,
+) -> Option<PartitionState> {
+    let leader = replicas.iter().copied().find(|id| live(*id))?;
+    let leader_epoch = next(before.leader_epoch);
+    Some(PartitionState { leader, leader_epoch, isr: vec![leader], controller_epoch, recovering: true })
+}
+
+/// The same leadership under an epoch one higher: replicas changed, and everybody has to take notice.
+pub fn same_leader(before: &PartitionState, controller_epoch: i32) -> PartitionState {
+    PartitionState { leader_epoch: next(before.leader_epoch), controller_epoch, ..before.clone() }
 }
 
 /// The leadership when `replica` can no longer be in the ISR, with the leader epoch one higher; `None` when it is not
@@ -76,25 +97,37 @@ mod tests {
         }
     }
 
-    fn offline(unclean: bool, replicas: &[i32], isr: &[i32], live: &[i32]) -> Option<(i32, Vec<BrokerId>, bool)> {
-        let live = ids(live);
-        let elected =
-            elect(Strategy::Offline { unclean }, &ids(replicas), &before(-1, isr), |id| live.contains(&id), 2)?;
+    fn elected(choice: Choice, replicas: &[i32], isr: &[i32], live: &[i32]) -> Option<(i32, Vec<BrokerId>, bool)> {
+        let (live, replicas, before) = (ids(live), ids(replicas), before(-1, isr));
+        let live = |id| live.contains(&id);
+        let elected = elect(choice, &replicas, &before, live, 2);
+        let elected = match choice {
+            Choice::Unclean => elected.or_else(|| elect_unclean(&replicas, &before, live, 2)),
+            _ => elected,
+        }?;
         assert_eq!((elected.leader_epoch, elected.controller_epoch), (LeaderEpoch(5), 2));
         Some((elected.leader.0, elected.isr, elected.recovering))
     }
 
     #[test]
     fn the_first_live_replica_in_the_isr_leads() {
-        assert_eq!(offline(false, &[1, 2, 3], &[3, 2], &[2, 3]), Some((2, ids(&[3, 2]), false)));
-        assert_eq!(offline(true, &[1, 2, 3], &[1, 3], &[2, 3]), Some((3, ids(&[3]), false)));
+        assert_eq!(elected(Choice::Offline, &[1, 2, 3], &[3, 2], &[2, 3]), Some((2, ids(&[3, 2]), false)));
+        assert_eq!(elected(Choice::Unclean, &[1, 2, 3], &[1, 3], &[2, 3]), Some((3, ids(&[3]), false)));
     }
 
     #[test]
     fn outside_the_isr_only_when_asked_for() {
-        assert_eq!(offline(false, &[1, 2, 3], &[1], &[2, 3]), None);
-        assert_eq!(offline(true, &[1, 2, 3], &[1], &[2, 3]), Some((2, ids(&[2]), true)));
-        assert_eq!(offline(true, &[1, 2, 3], &[1], &[]), None);
+        assert_eq!(elected(Choice::Offline, &[1, 2, 3], &[1], &[2, 3]), None);
+        assert_eq!(elected(Choice::Unclean, &[1, 2, 3], &[1], &[2, 3]), Some((2, ids(&[2]), true)));
+        assert_eq!(elected(Choice::Unclean, &[1, 2, 3], &[1], &[]), None);
+    }
+
+    #[test]
+    fn preferred_is_the_first_replica_and_nobody_else() {
+        assert_eq!(elected(Choice::Preferred, &[1, 2], &[2, 1], &[1, 2]), Some((1, ids(&[2, 1]), false)));
+        assert_eq!(elected(Choice::Preferred, &[1, 2], &[2], &[1, 2]), None);
+        assert_eq!(elected(Choice::Preferred, &[1, 2], &[2, 1], &[2]), None);
+        assert_eq!(elected(Choice::Reassign, &[1, 2], &[3, 2], &[1, 2]), Some((2, ids(&[3, 2]), false)));
     }
 
     #[test]

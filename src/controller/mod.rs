@@ -29,6 +29,7 @@ pub mod decide;
 pub mod channel;
 pub mod receiver;
 
+pub mod ask;
 pub mod driver;
 pub mod fence;
 

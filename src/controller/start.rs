@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
+use super::ask::{Questions, questions};
 use super::channel::{Peer, Peers};
 use super::driver::{Driver, Parts};
 use super::receiver::ControlReceiver;
@@ -30,12 +31,18 @@ impl Peers for OnlyMe {
 pub struct ControllerHandle {
     active: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
+    questions: Questions,
 }
 
 impl ControllerHandle {
     /// Whether this broker is the active controller.
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Acquire)
+    }
+
+    /// What only the active controller can answer.
+    pub fn questions(&self) -> &Questions {
+        &self.questions
     }
 
     /// Resigns. The session's close frees `/controller`.
@@ -67,9 +74,11 @@ pub async fn start(
         }),
         last_handled: -1,
     };
-    let handle = ControllerHandle { active: Arc::new(AtomicBool::new(false)), stop: watch::Sender::new(false) };
+    let (questions, asked) = questions();
+    let handle =
+        ControllerHandle { active: Arc::new(AtomicBool::new(false)), stop: watch::Sender::new(false), questions };
     let spawner = Arc::clone(&parts.spawner);
-    let driver = Driver::new(parts, Arc::clone(&handle.active));
+    let driver = Driver::new(parts, Arc::clone(&handle.active), asked);
     spawner.control(Box::pin(driver.run(handle.stop.subscribe())));
     spawner.control(Box::pin(listener.run()));
     Ok(handle)

@@ -108,6 +108,15 @@ impl State {
         self.all_partitions().into_iter().filter(has_replica).collect()
     }
 
+    /// Partitions on their way to other replicas.
+    pub fn reassignments(&self) -> Vec<(TopicPartition, ReplicaAssignment)> {
+        let running = |tp: TopicPartition| {
+            let assignment = &self.partition(&tp)?.assignment;
+            assignment.is_being_reassigned().then(|| (tp.clone(), assignment.clone()))
+        };
+        self.all_partitions().into_iter().filter_map(running).collect()
+    }
+
     /// The topic node as it should read.
     pub fn assignment_of(&self, topic: &str) -> Option<TopicAssignment> {
         let topic = self.topics.get(topic)?;

@@ -102,10 +102,10 @@ table! {
     ExpireDelegationToken = 40, 0..=2, 2, true;
     DescribeDelegationToken = 41, 0..=3, 2, true;
     DeleteGroups = 42, 0..=2, 2, true;
-    ElectLeaders = 43, 0..=2, 2, false;
+    ElectLeaders = 43, 0..=2, 2, true;
     IncrementalAlterConfigs = 44, 0..=1, 1, true;
-    AlterPartitionReassignments = 45, 0..=0, 0, false;
-    ListPartitionReassignments = 46, 0..=0, 0, false;
+    AlterPartitionReassignments = 45, 0..=0, 0, true;
+    ListPartitionReassignments = 46, 0..=0, 0, true;
     OffsetDelete = 47, 0..=0, NEVER, true;
     DescribeClientQuotas = 48, 0..=1, 1, false;
     AlterClientQuotas = 49, 0..=1, 1, false;

@@ -68,15 +68,15 @@ pub(super) fn started(state: &mut State, brokers: Vec<Broker>) -> Vec<Effect> {
     effects
 }
 
-/// Replicas are Online and are told the leadership as it stands.
+/// Replicas are Online and are told the leadership as it stands; new ones have heard it when they became new.
 pub(super) fn replicas_online(state: &mut State, back: &[(BrokerId, TopicPartition)]) {
     for (id, tp) in back {
         let being_deleted = state.is_being_deleted(&tp.topic);
-        let online = state
-            .partition_mut(tp)
-            .and_then(|partition| partition.replicas.get_mut(id))
-            .is_some_and(|replica| !being_deleted && replica.change(ReplicaStatus::Online));
-        if online {
+        let before = state.partition_mut(tp).and_then(|partition| partition.replicas.get_mut(id)).and_then(|replica| {
+            let before = *replica;
+            (!being_deleted && replica.change(ReplicaStatus::Online)).then_some(before)
+        });
+        if before.is_some_and(|before| before != ReplicaStatus::New) {
             state.tell_leadership(tp, &[*id], false);
         }
     }

@@ -29,12 +29,14 @@ pub(super) fn requested(state: &mut State, topics: BTreeSet<String>) -> Vec<Effe
     effects
 }
 
-/// Marks a topic; it waits while a replica of it is not online.
+/// Marks a topic; it waits while a replica of it is not online, or while a partition of it is being reassigned.
 pub(super) fn mark(state: &mut State, name: &Arc<str>) {
     if state.is_being_deleted(name) {
         return;
     }
-    let ineligible = replicas_of(state, name).iter().any(|(id, tp)| !state.is_online(*id, tp));
+    let moving =
+        |tp: &TopicPartition| state.partition(tp).is_some_and(|partition| partition.assignment.is_being_reassigned());
+    let ineligible = replicas_of(state, name).iter().any(|(id, tp)| !state.is_online(*id, tp) || moving(tp));
     state.deletions.insert(Arc::clone(name), Deletion { begun: false, ineligible });
 }
 

@@ -37,6 +37,7 @@ pub(super) fn became_controller(state: &mut State, context: Context) -> Vec<Effe
         effects.extend(partitions::take_offline(state, &offline));
     }
     effects.push(Effect::Decide(Event::ElectOffline));
+    effects.push(Effect::Decide(Event::ResumeReassignments));
     effects.push(Effect::Decide(Event::DeleteRequestsChanged(delete_requests)));
     effects
 }

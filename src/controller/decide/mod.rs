@@ -11,18 +11,25 @@
 
 mod brokers;
 mod deletion;
+mod elections;
 mod failover;
 mod partitions;
+mod reassignments;
 mod topics;
+
+pub use elections::ElectionType;
+pub use reassignments::Target;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::election::Choice;
 use super::message::{ControlAnswer, ControlBody, ControlRequest};
 use super::state::{Leadership, State};
 use crate::cluster::Broker;
-use crate::metastore::schema::{PartitionState, TopicAssignment};
+use crate::metastore::schema::{PartitionState, ReplicaAssignment, TopicAssignment};
 use crate::types::{BrokerId, TopicId, TopicPartition};
+use crate::wire::error_code::ErrorCode;
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -41,6 +48,13 @@ pub enum Event {
     DeleteRequestsChanged(BTreeSet<String>),
     /// A broker announced that log directories of its failed.
     LogDirsFailed(BTreeSet<BrokerId>),
+
+    /// An administrator wants leaders elected. Each partition is answered with [`Effect::Elected`].
+    ElectLeaders { partitions: Vec<TopicPartition>, kind: ElectionType },
+    /// An administrator wants partitions moved. Each is answered with [`Effect::Reassigned`].
+    AlterReassignments(Vec<(TopicPartition, Target)>),
+    /// Leaders changed their ISRs; what they are now was written.
+    IsrChanged(Vec<(TopicPartition, Leadership)>),
 
     /// Answers [`Effect::CreateStates`].
     StatesCreated(Vec<(TopicPartition, Written)>),
@@ -67,6 +81,16 @@ pub enum Event {
     ElectOffline,
     /// Look at pending deletions again (only from [`Effect::Decide`]).
     ResumeDeletions,
+    /// A new term goes on with the reassignments of the last (only from [`Effect::Decide`]).
+    ResumeReassignments,
+    /// A partition is to be as assigned here (only from [`Effect::Decide`]).
+    Reassign(TopicPartition, ReplicaAssignment),
+    /// One of a reassignment's target leads; these replicas go (only from [`Effect::Decide`]).
+    ReassignmentMoved(TopicPartition, Vec<BrokerId>),
+    /// The topic node has the target alone (only from [`Effect::Decide`]).
+    ReassignmentDone(TopicPartition),
+    /// Replicas are out of the ISR and stopped: deleted, nobody remembers them (only from [`Effect::Decide`]).
+    ForgetReplicas(TopicPartition, Vec<BrokerId>),
 }
 
 /// What the metastore holds at the start of a term.
@@ -98,10 +122,14 @@ pub enum Written {
 }
 
 /// What partition states are read and written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterRead {
-    /// The partition has no live leader: elect one.
-    ElectOffline,
+    /// Elect a leader; of a type that was asked for, if it was.
+    Elect(Choice, Option<ElectionType>),
+    /// Replicas change: the same leader, told in a higher epoch; these begin anew.
+    RaiseEpoch { adding: Vec<BrokerId> },
+    /// A reassignment goes on by what the ISR is now.
+    Reassign,
     /// This replica went offline: take it out of the ISR.
     RemoveFromIsr(BrokerId),
 }
@@ -122,6 +150,10 @@ pub enum Effect {
     },
     /// Which of these partitions' topics set (or inherit) `unclean.leader.election.enable`.
     ReadUnclean(Vec<(TopicPartition, Leadership)>),
+    /// Tells who asked who leads now, or why nobody was elected.
+    Elected(TopicPartition, Result<BrokerId, ErrorCode>),
+    /// Tells who asked that the reassignment has begun, or why not.
+    Reassigned(TopicPartition, Result<(), (ErrorCode, &'static str)>),
     /// Sets each state where its node still has the given version.
     WriteStates {
         writes: Vec<(TopicPartition, PartitionState, i32)>,
@@ -156,9 +188,12 @@ pub fn decide(state: &mut State, event: Event) -> Vec<Effect> {
         Event::TopicChanged { name, assignment } => topics::topic_changed(state, &name, assignment),
         Event::DeleteRequestsChanged(topics) => deletion::requested(state, topics),
         Event::LogDirsFailed(brokers) => brokers::log_dirs_failed(state, &brokers),
+        Event::ElectLeaders { partitions, kind } => elections::asked(state, partitions, kind),
+        Event::AlterReassignments(wanted) => reassignments::asked(state, wanted),
+        Event::IsrChanged(changed) => reassignments::isr_changed(state, changed),
         Event::StatesCreated(created) => partitions::created(state, created),
         Event::StatesRead { states, then } => partitions::states_read(state, states, then),
-        Event::UncleanRead { states, allowed } => partitions::elect_unclean(state, states, &allowed),
+        Event::UncleanRead { states, allowed } => partitions::elect_where_allowed(state, states, &allowed),
         Event::StatesWritten { written, then } => partitions::states_written(state, written, then),
         Event::TopicDeleted { name, deleted } => deletion::deleted(state, &name, deleted),
         Event::Answered { from, request, answer } => brokers::answered(state, from, &request, &answer),
@@ -168,6 +203,11 @@ pub fn decide(state: &mut State, event: Event) -> Vec<Effect> {
         Event::ReplicasOnline(partitions) => partitions::replicas_online(state, &partitions),
         Event::ElectOffline => partitions::elect_offline(state),
         Event::ResumeDeletions => deletion::resume(state),
+        Event::ResumeReassignments => reassignments::resume(state, |_| true),
+        Event::Reassign(tp, next) => reassignments::begin(state, tp, next),
+        Event::ReassignmentMoved(tp, removing) => reassignments::moved(state, &tp, removing),
+        Event::ReassignmentDone(tp) => reassignments::done(state, &tp),
+        Event::ForgetReplicas(tp, replicas) => reassignments::forget_replicas(state, &tp, &replicas),
     }
 }
 

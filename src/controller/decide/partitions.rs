@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{AfterRead, Effect, Event, Written, deletion};
-use crate::controller::election::{Strategy, elect, remove_from_isr};
+use super::{AfterRead, Effect, ElectionType, Event, Written, deletion, reassignments};
+use crate::controller::election::{Choice, elect, elect_unclean, remove_from_isr, same_leader};
 use crate::controller::state::{Leadership, State};
 use crate::controller::status::{PartitionStatus, ReplicaStatus};
 use crate::metastore::schema::PartitionState;
@@ -26,7 +26,7 @@ pub(super) fn bring_online(state: &mut State, partitions: &[TopicPartition]) -> 
         effects.push(Effect::CreateStates(create));
     }
     if !elections.is_empty() {
-        effects.push(Effect::ReadStates { partitions: elections, then: AfterRead::ElectOffline });
+        effects.push(Effect::ReadStates { partitions: elections, then: AfterRead::Elect(Choice::Offline, None) });
     }
     if !effects.is_empty() {
         effects.push(Effect::Decide(Event::SendBatch));
@@ -149,53 +149,96 @@ pub(super) fn states_read(
     then: AfterRead,
 ) -> Vec<Effect> {
     let mut known = Vec::new();
+    let mut effects = Vec::new();
     for (tp, read) in states {
-        let Some(read) = read else {
-            tracing::error!(partition = %tp, "state node is missing or unreadable");
-            continue;
-        };
-        if read.state.controller_epoch > state.epoch {
-            tracing::error!(
-                partition = %tp,
-                stored = read.state.controller_epoch,
-                own = state.epoch,
-                "a later controller has decided: left alone"
-            );
-            continue;
+        match checked(state, &tp, read) {
+            Some(read) => known.push((tp, read)),
+            None => effects.extend(not_elected(tp, &then)),
         }
-        known.push((tp, read));
     }
-    match then {
-        AfterRead::ElectOffline => elect_clean(state, known),
+    effects.extend(match then {
+        AfterRead::Elect(choice, asked) => elect_clean(state, known, choice, asked),
         AfterRead::RemoveFromIsr(replica) => remove_replica(state, replica, known),
+        AfterRead::RaiseEpoch { adding } => {
+            known.iter().map(|(tp, read)| raise_epoch(state, tp, read, adding.clone())).collect()
+        }
+        AfterRead::Reassign => reassignments::advance(state, known),
+    });
+    effects
+}
+
+/// What was read, if this controller may decide on it.
+fn checked(state: &State, tp: &TopicPartition, read: Option<Leadership>) -> Option<Leadership> {
+    let Some(read) = read else {
+        tracing::error!(partition = %tp, "state node is missing or unreadable");
+        return None;
+    };
+    if read.state.controller_epoch > state.epoch {
+        let (stored, own) = (read.state.controller_epoch, state.epoch);
+        tracing::error!(partition = %tp, stored, own, "a later controller has decided: left alone");
+        return None;
+    }
+    Some(read)
+}
+
+/// Who asked for the election of a leader is told that there was none.
+fn not_elected(tp: TopicPartition, then: &AfterRead) -> Option<Effect> {
+    match then {
+        AfterRead::Elect(_, Some(kind)) => Some(Effect::Elected(tp, Err(kind.nobody()))),
+        _ => None,
     }
 }
 
-/// Elects where a member of the ISR is live; asks about unclean election for the rest.
-fn elect_clean(state: &State, known: Vec<(TopicPartition, Leadership)>) -> Vec<Effect> {
+/// Elects where a member of the ISR is live; what becomes of the rest depends on why one is elected.
+fn elect_clean(
+    state: &State,
+    known: Vec<(TopicPartition, Leadership)>,
+    choice: Choice,
+    asked: Option<ElectionType>,
+) -> Vec<Effect> {
+    let then = AfterRead::Elect(choice, asked);
+    let mut effects = Vec::new();
     let mut writes = Vec::new();
     let mut ask = Vec::new();
     for (tp, read) in known {
-        match elected(state, &tp, &read, false) {
+        let Some(partition) = state.partition(&tp) else { continue };
+        let replicas = &partition.assignment.replicas;
+        let live = |id| state.is_online(id, &tp);
+        let elected = elect(choice, replicas, &read.state, live, state.epoch).or_else(|| match choice {
+            Choice::Unclean => elect_unclean(replicas, &read.state, live, state.epoch),
+            _ => None,
+        });
+        match elected {
             Some(next) => writes.push((tp, next, read.partition_epoch)),
-            None => ask.push((tp, read)),
+            None if choice == Choice::Offline => ask.push((tp, read)),
+            None => {
+                tracing::warn!(partition = %tp, isr = ?read.state.isr, ?choice, "nobody can be elected");
+                effects.extend(not_elected(tp, &then));
+            }
         }
     }
-    let mut effects = write_states(writes, AfterRead::ElectOffline);
+    effects.extend(write_states(writes, then));
     if !ask.is_empty() {
         effects.push(Effect::ReadUnclean(ask));
     }
     effects
 }
 
-pub(super) fn elect_unclean(
+/// Elects from outside the ISR in topics that admit it; the others have no leader.
+pub(super) fn elect_where_allowed(
     state: &mut State,
     states: Vec<(TopicPartition, Leadership)>,
     allowed: &BTreeSet<Arc<str>>,
 ) -> Vec<Effect> {
     let mut writes = Vec::new();
     for (tp, read) in states {
-        match elected(state, &tp, &read, allowed.contains(&tp.topic)) {
+        let Some(partition) = state.partition(&tp) else { continue };
+        let live = |id| state.is_online(id, &tp);
+        let elected = match allowed.contains(&tp.topic) {
+            true => elect_unclean(&partition.assignment.replicas, &read.state, live, state.epoch),
+            false => None,
+        };
+        match elected {
             Some(next) => writes.push((tp, next, read.partition_epoch)),
             None => {
                 tracing::warn!(partition = %tp, isr = ?read.state.isr, "no replica in sync is live: no leader");
@@ -205,13 +248,13 @@ pub(super) fn elect_unclean(
             }
         }
     }
-    write_states(writes, AfterRead::ElectOffline)
+    write_states(writes, AfterRead::Elect(Choice::Offline, None))
 }
 
-fn elected(state: &State, tp: &TopicPartition, read: &Leadership, unclean: bool) -> Option<PartitionState> {
-    let replicas = &state.partition(tp)?.assignment.replicas;
-    let live = |id| state.is_online(id, tp);
-    elect(Strategy::Offline { unclean }, replicas, &read.state, live, state.epoch)
+/// Writes the same leadership under a higher epoch; all replicas are told, `adding` as new ones.
+pub(super) fn raise_epoch(state: &State, tp: &TopicPartition, read: &Leadership, adding: Vec<BrokerId>) -> Effect {
+    let writes = vec![(tp.clone(), same_leader(&read.state, state.epoch), read.partition_epoch)];
+    Effect::WriteStates { writes, then: AfterRead::RaiseEpoch { adding } }
 }
 
 fn remove_replica(state: &mut State, replica: BrokerId, known: Vec<(TopicPartition, Leadership)>) -> Vec<Effect> {
@@ -236,20 +279,27 @@ pub(super) fn states_written(
     then: AfterRead,
 ) -> Vec<Effect> {
     let mut again = Vec::new();
+    let mut effects = Vec::new();
     for (tp, next, outcome) in written {
         match outcome {
             Written::Done { version } => {
+                let leader = next.leader;
                 if let Some(partition) = state.partition_mut(&tp) {
                     partition.leadership = Some(Leadership { state: next, partition_epoch: version });
                 }
-                match then {
-                    AfterRead::ElectOffline => {
+                match &then {
+                    AfterRead::Elect(_, asked) => {
                         if let Some(partition) = state.partition_mut(&tp) {
                             partition.status = PartitionStatus::Online;
                         }
                         tell_live(state, &tp);
+                        effects.extend(asked.map(|_| Effect::Elected(tp, Ok(leader))));
                     }
+                    AfterRead::RaiseEpoch { adding } => tell_raised(state, &tp, adding),
+                    // Read for, never written for.
+                    AfterRead::Reassign => {}
                     AfterRead::RemoveFromIsr(replica) => {
+                        let replica = *replica;
                         let has_leader = state
                             .partition(&tp)
                             .and_then(|partition| partition.leadership.as_ref())
@@ -262,13 +312,25 @@ pub(super) fn states_written(
                 }
             }
             Written::Conflict => again.push(tp),
-            Written::Failed => tracing::error!(partition = %tp, "state node not written"),
+            Written::Failed => {
+                tracing::error!(partition = %tp, "state node not written");
+                effects.extend(not_elected(tp, &then));
+            }
         }
     }
-    match again.is_empty() {
-        true => Vec::new(),
-        false => vec![Effect::ReadStates { partitions: again, then }],
+    if !again.is_empty() {
+        effects.push(Effect::ReadStates { partitions: again, then });
     }
+    effects
+}
+
+/// LeaderAndIsr to every replica, to `adding` as new ones.
+fn tell_raised(state: &mut State, tp: &TopicPartition, adding: &[BrokerId]) {
+    let Some(partition) = state.partition(tp) else { return };
+    let (new, old): (Vec<BrokerId>, Vec<BrokerId>) =
+        partition.assignment.replicas.iter().copied().partition(|id| adding.contains(id));
+    state.tell_leadership(tp, &old, false);
+    state.tell_leadership(tp, &new, true);
 }
 
 /// LeaderAndIsr to every live replica.

@@ -8,6 +8,8 @@
 //! controller IDS             elected with these brokers live (@E after an id: another broker epoch)
 //! create T P=REPLICAS ...    grow T P=REPLICAS ...    delete T    unclean T
 //! live IDS                   dirs-failed ID
+//! elect preferred|unclean T-P ...          reassign T-P=REPLICAS T-P=cancel ...
+//! isr T-P ISR                the leader's change of its ISR was written
 //! leads ID T-P=CODE ...      answer to LeaderAndIsr    deleted ID T-P=CODE ...    answer to StopReplica with delete
 //! ```
 
@@ -163,6 +165,24 @@ impl World {
             ["unclean", topic] => {
                 self.unclean.insert(Arc::from(*topic));
             }
+            ["elect", kind, rest @ ..] => {
+                let kind = if *kind == "unclean" { ElectionType::Unclean } else { ElectionType::Preferred };
+                self.run(Event::ElectLeaders { partitions: rest.iter().map(|tp| partition(tp)).collect(), kind });
+            }
+            ["reassign", rest @ ..] => {
+                let one = |word: &&str| {
+                    let (tp, target) = word.split_once('=').unwrap();
+                    (partition(tp), (target != "cancel").then(|| ids(target)))
+                };
+                self.run(Event::AlterReassignments(rest.iter().map(one).collect()));
+            }
+            ["isr", tp, isr] => {
+                let tp = partition(tp);
+                let (now, _) = self.states[&tp].clone();
+                self.write(&tp, PartitionState { isr: ids(isr), ..now });
+                let (state, partition_epoch) = self.states[&tp].clone();
+                self.run(Event::IsrChanged(vec![(tp, Leadership { state, partition_epoch })]));
+            }
             ["live", live] => self.run(Event::BrokersChanged(brokers(live))),
             ["dirs-failed", id] => self.run(Event::LogDirsFailed(ids(id).into_iter().collect())),
             ["leads", id, rest @ ..] => {
@@ -267,7 +287,16 @@ impl World {
                 Some(Event::StatesWritten { written, then })
             }
             Effect::WriteTopic { name, assignment } => {
-                writeln!(out, "topic {name} partitions {:?}", assignment.partitions.keys()).unwrap();
+                let partition = |(index, of): (&i32, &ReplicaAssignment)| {
+                    let change = |what, ids: &[BrokerId]| match ids {
+                        [] => String::new(),
+                        ids => format!(" {what} {}", show(ids)),
+                    };
+                    let (adding, removing) = (change("adding", &of.adding), change("removing", &of.removing));
+                    format!(" {index}={}{adding}{removing}", show(&of.replicas))
+                };
+                let partitions: String = assignment.partitions.iter().map(partition).collect();
+                writeln!(out, "topic {name}{partitions}").unwrap();
                 self.topics.insert(name.to_string(), assignment);
                 None
             }
@@ -281,6 +310,15 @@ impl World {
             Effect::RemoveDeleteRequests(names) => {
                 writeln!(out, "remove requests {}", names.join(",")).unwrap();
                 self.requests.retain(|name| !names.contains(name));
+                None
+            }
+            Effect::Elected(tp, outcome) => {
+                let outcome = outcome.map_or_else(|code| code.name().to_owned(), |leader| format!("leader {leader}"));
+                writeln!(out, "elected {tp} {outcome}").unwrap();
+                None
+            }
+            Effect::Reassigned(tp, outcome) => {
+                writeln!(out, "reassigned {tp} {}", outcome.map_or_else(|(code, _)| code.name(), |()| "NONE")).unwrap();
                 None
             }
             Effect::Decide(event) => Some(event),

@@ -32,6 +32,34 @@ impl From<Vec<BrokerId>> for ReplicaAssignment {
     }
 }
 
+impl ReplicaAssignment {
+    pub fn is_being_reassigned(&self) -> bool {
+        !self.adding.is_empty() || !self.removing.is_empty()
+    }
+
+    /// The replicas before the reassignment.
+    pub fn original(&self) -> Vec<BrokerId> {
+        without(&self.replicas, &self.adding)
+    }
+
+    /// The replicas after it.
+    pub fn target(&self) -> Vec<BrokerId> {
+        without(&self.replicas, &self.removing)
+    }
+
+    /// On the way from the original replicas to `target`, whatever the target was before.
+    pub fn towards(&self, target: &[BrokerId]) -> ReplicaAssignment {
+        let original = self.original();
+        let mut replicas = target.to_vec();
+        replicas.extend(without(&original, target));
+        ReplicaAssignment { adding: without(&replicas, &original), removing: without(&replicas, target), replicas }
+    }
+}
+
+fn without(ids: &[BrokerId], left_out: &[BrokerId]) -> Vec<BrokerId> {
+    ids.iter().copied().filter(|id| !left_out.contains(id)).collect()
+}
+
 type Replicas = BTreeMap<i32, Vec<i32>>;
 
 #[derive(Serialize, Deserialize)]

@@ -54,6 +54,8 @@ pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
     ("scram-users", security::scram_users),
     ("features", controller::features),
     ("producer-id-blocks", controller::producer_id_blocks),
+    ("elections", controller::elections),
+    ("reassignments", controller::reassignments),
     ("only-with-kraft", controller::only_with_kraft),
     // Last: the topic of the groups is made.
     ("coordinators", groups::coordinators),
@@ -98,6 +100,9 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::ListGroups,
     ApiKey::DeleteGroups,
     ApiKey::OffsetDelete,
+    ApiKey::ElectLeaders,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
     ApiKey::DescribeUserScramCredentials,
     ApiKey::AlterUserScramCredentials,
     ApiKey::UpdateFeatures,
