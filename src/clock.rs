@@ -9,6 +9,10 @@ pub trait Clock: Send + Sync {
     fn wall_ms(&self) -> i64;
     /// Milliseconds since some fixed point. Never goes back.
     fn monotonic_ms(&self) -> i64;
+    /// The same in microseconds, as fine as the clock is.
+    fn monotonic_us(&self) -> i64 {
+        self.monotonic_ms() * 1_000
+    }
 }
 
 /// The machine's clocks.
@@ -30,6 +34,10 @@ impl Clock for SystemClock {
 
     fn monotonic_ms(&self) -> i64 {
         self.start.elapsed().as_millis() as i64
+    }
+
+    fn monotonic_us(&self) -> i64 {
+        self.start.elapsed().as_micros() as i64
     }
 }
 

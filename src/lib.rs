@@ -13,6 +13,7 @@ pub mod controller;
 pub mod coordinator;
 pub mod metastore;
 pub mod net;
+pub mod quota;
 pub mod random;
 pub mod replication;
 #[cfg(feature = "sim")]

@@ -36,6 +36,8 @@ pub trait Spawner: Send + Sync {
     fn control(&self, task: Task);
     /// On the bounded pool for what may block: fsync, cold reads, recovery, deletion.
     fn blocking(&self, job: Job);
+    /// How many threads that pool may have from now on; those beyond end when they are idle.
+    fn set_blocking_threads(&self, _threads: usize) {}
 }
 
 /// Tells everything that it is time to end; cloned freely.
@@ -113,6 +115,10 @@ impl Spawner for Scope {
     fn blocking(&self, job: Job) {
         let on_panic = self.on_panic.clone();
         self.inner.blocking(Box::new(move || watched_job(job, &on_panic)));
+    }
+
+    fn set_blocking_threads(&self, threads: usize) {
+        self.inner.set_blocking_threads(threads);
     }
 }
 
@@ -208,6 +214,10 @@ impl Spawner for Threads {
     fn blocking(&self, job: Job) {
         Pool::run(&self.blocking, job);
     }
+
+    fn set_blocking_threads(&self, threads: usize) {
+        self.blocking.state.lock().max_threads = threads.max(1);
+    }
 }
 
 /// `task`, with its panic reported. Connections catch theirs before it comes this far.
@@ -235,7 +245,6 @@ struct Pool {
     queued: Condvar,
     /// A thread has nothing to do any more.
     done: Condvar,
-    max_threads: usize,
     on_panic: OnPanic,
 }
 
@@ -243,18 +252,20 @@ struct Pool {
 struct PoolState {
     queue: VecDeque<Job>,
     threads: usize,
+    max_threads: usize,
     idle: usize,
 }
 
 impl Pool {
     fn new(max_threads: usize, on_panic: OnPanic) -> Pool {
-        Pool { state: Mutex::default(), queued: Condvar::new(), done: Condvar::new(), max_threads, on_panic }
+        let state = PoolState { max_threads, ..PoolState::default() };
+        Pool { state: Mutex::new(state), queued: Condvar::new(), done: Condvar::new(), on_panic }
     }
 
     fn run(pool: &Arc<Pool>, job: Job) {
         let mut state = pool.state.lock();
         state.queue.push_back(job);
-        if state.idle >= state.queue.len() || state.threads >= pool.max_threads {
+        if state.idle >= state.queue.len() || state.threads >= state.max_threads {
             pool.queued.notify_one();
             return;
         }

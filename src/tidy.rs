@@ -14,6 +14,7 @@ const ORDER: &[&[&str]] = &[
     &["config"],
     &["storage"],
     &["metastore"],
+    &["quota"],
     &["cluster"],
     &["replication"],
     &["controller", "coordinator"],

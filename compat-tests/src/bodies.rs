@@ -128,6 +128,8 @@ pub fn request(key: i16, version: i16) -> Option<Body> {
         ApiKey::ElectLeaders => invent::<ElectLeadersRequest>(version),
         ApiKey::AlterPartitionReassignments => invent::<AlterPartitionReassignmentsRequest>(version),
         ApiKey::ListPartitionReassignments => invent::<ListPartitionReassignmentsRequest>(version),
+        ApiKey::DescribeClientQuotas => invent::<DescribeClientQuotasRequest>(version),
+        ApiKey::AlterClientQuotas => invent::<AlterClientQuotasRequest>(version),
         _ => return None,
     })
 }

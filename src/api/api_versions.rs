@@ -12,6 +12,7 @@ use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
 
 use super::context::{ClientSoftware, Reply, RequestContext};
 use super::serve::{Close, decode, encode_as};
+use super::throttle;
 use crate::wire::api_versions::{ApiKey, Row, advertised};
 use crate::wire::error_code::ErrorCode;
 
@@ -36,6 +37,7 @@ pub fn handle(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close> 
         *ctx.connection.software.lock() = Some(software);
     }
     let answer = answer.with_api_keys(advertised().map(range).collect()).with_finalized_features_epoch(0);
+    let answer = if version >= 1 { answer.with_throttle_time_ms(throttle::served(ctx)) } else { answer };
     encode_as(ctx, &answer, version)
 }
 

@@ -9,12 +9,14 @@ use parking_lot::Mutex;
 use super::alarm::Alarm;
 use super::fetch_session::FetchSessions;
 use super::telltale::Telltales;
+use super::throttle::Toll;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, DynamicConfigs};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::producer_ids::ProducerIds;
 use crate::coordinator::group_coordinator::GroupCoordinator;
+use crate::quota::{ANONYMOUS, Client, Quotas};
 use crate::random::Random;
 use crate::replication::partition::Partition;
 use crate::replication::table::PartitionTable;
@@ -36,6 +38,7 @@ pub struct Services {
     pub groups: Arc<GroupCoordinator>,
     pub fetch_sessions: FetchSessions,
     pub telltales: Telltales,
+    pub quotas: Arc<Quotas>,
     pub spawner: Arc<dyn Spawner>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
@@ -68,11 +71,17 @@ pub struct RequestContext<'a> {
     pub services: &'a Services,
     pub connection: &'a Connection,
     pub header: &'a RequestHeader,
+    pub toll: Toll,
 }
 
 impl RequestContext<'_> {
     pub fn version(&self) -> i16 {
         self.header.api_version
+    }
+
+    /// Whose quotas count.
+    pub fn client(&self) -> Client<'_> {
+        Client { user: ANONYMOUS, id: self.header.client_id.as_deref().unwrap_or_default() }
     }
 
     /// The partition on this broker; else NOT_LEADER_OR_FOLLOWER when it lives elsewhere, UNKNOWN_TOPIC_OR_PARTITION when
@@ -120,8 +129,10 @@ pub struct Response {
 #[derive(Debug)]
 pub enum Reply {
     Send(Response),
-    /// acks=0.
-    Nothing,
+    /// acks=0. Milliseconds the connection is not read.
+    Nothing {
+        throttle_ms: i32,
+    },
     /// The connection is closed without an answer; the reason is logged once.
     Close(String),
 }

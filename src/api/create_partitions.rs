@@ -15,9 +15,14 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::context::RequestContext;
 use super::serve::Close;
+use super::throttle;
 use crate::controller::admin::AdminError;
+use crate::quota::Mutations;
 use crate::types::BrokerId;
 use crate::wire::error_code::ErrorCode;
+
+/// Who has used up `controller_mutation_rate` is told so from this version on; before it, is served and waits.
+const STRICT_FROM: i16 = 3;
 
 pub async fn handle(
     ctx: &RequestContext<'_>,
@@ -27,6 +32,7 @@ pub async fn handle(
     for topic in &request.topics {
         *asked.entry(topic.name.as_str()).or_default() += 1;
     }
+    let mut mutations = throttle::mutations(ctx, STRICT_FROM);
     let mut changed = Vec::new();
     let mut duplicates: Vec<CreatePartitionsTopicResult> = Vec::new();
     let is_controller = ctx.services.admin.is_controller();
@@ -42,7 +48,7 @@ pub async fn handle(
             }
             continue;
         }
-        changed.push((topic, create(ctx, topic, request.validate_only).await));
+        changed.push((topic, create(ctx, topic, request.validate_only, &mut mutations).await));
     }
     let answers = changed.into_iter().map(|(topic, changed)| async move {
         let answer = CreatePartitionsTopicResult::default().with_name(topic.name.clone()).with_error_message(None);
@@ -60,6 +66,7 @@ pub async fn handle(
         }
     });
     let mut results = join_all(answers).await;
+    ctx.toll.throttle(mutations.throttle_ms());
     results.extend(duplicates);
     Ok(CreatePartitionsResponse::default().with_results(results))
 }
@@ -68,6 +75,7 @@ async fn create(
     ctx: &RequestContext<'_>,
     topic: &CreatePartitionsTopic,
     validate_only: bool,
+    mutations: &mut Mutations<'_>,
 ) -> Result<(), AdminError> {
     let admin = &ctx.services.admin;
     if !admin.is_controller() {
@@ -76,5 +84,5 @@ async fn create(
     let assignments = topic.assignments.as_ref().map(|assignments| {
         assignments.iter().map(|one| one.broker_ids.iter().map(|id| BrokerId(id.0)).collect()).collect()
     });
-    admin.create_partitions(&topic.name, topic.count, assignments, validate_only).await
+    admin.create_partitions(&topic.name, topic.count, assignments, validate_only, mutations).await
 }

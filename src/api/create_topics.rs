@@ -18,21 +18,27 @@ use kafka_protocol::protocol::StrBytes;
 use super::config_resource;
 use super::context::RequestContext;
 use super::serve::Close;
+use super::throttle;
 use crate::config::dynamic::Entry;
 use crate::controller::admin::{AdminError, CreatedTopic, NewTopic};
 use crate::controller::topic_names::CLUSTER_METADATA_TOPIC;
+use crate::quota::Mutations;
 use crate::types::BrokerId;
 use crate::wire::error_code::ErrorCode;
+
+/// Who has used up `controller_mutation_rate` is told so from this version on; before it, is served and waits.
+const STRICT_FROM: i16 = 6;
 
 pub async fn handle(ctx: &RequestContext<'_>, request: CreateTopicsRequest) -> Result<CreateTopicsResponse, Close> {
     let mut asked: HashMap<&str, usize> = HashMap::new();
     for topic in &request.topics {
         *asked.entry(topic.name.as_str()).or_default() += 1;
     }
+    let mut mutations = throttle::mutations(ctx, STRICT_FROM);
     let mut made = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let twice = asked.get(topic.name.as_str()).is_some_and(|times| *times > 1);
-        made.push(create(ctx, topic, twice, request.validate_only).await);
+        made.push(create(ctx, topic, twice, request.validate_only, &mut mutations).await);
     }
     let answers = request.topics.iter().zip(made).map(|(topic, made)| async move {
         let answer = CreatableTopicResult::default().with_name(topic.name.clone()).with_error_message(None);
@@ -53,7 +59,9 @@ pub async fn handle(ctx: &RequestContext<'_>, request: CreateTopicsRequest) -> R
             false => answer.with_error_code(ErrorCode::RequestTimedOut.code()),
         }
     });
-    Ok(CreateTopicsResponse::default().with_topics(join_all(answers).await))
+    let answers = join_all(answers).await;
+    ctx.toll.throttle(mutations.throttle_ms());
+    Ok(CreateTopicsResponse::default().with_topics(answers))
 }
 
 async fn create(
@@ -61,6 +69,7 @@ async fn create(
     topic: &CreatableTopic,
     twice: bool,
     validate_only: bool,
+    mutations: &mut Mutations<'_>,
 ) -> Result<CreatedTopic, AdminError> {
     let admin = &ctx.services.admin;
     if !admin.is_controller() {
@@ -90,7 +99,7 @@ async fn create(
             .map(|config| (config.name.to_string(), config.value.as_ref().map(ToString::to_string)))
             .collect(),
     };
-    admin.create_topic(new, validate_only).await
+    admin.create_topic(new, validate_only, mutations).await
 }
 
 /// v5+: counts and every topic config with its value and where it comes from.

@@ -17,9 +17,13 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::context::RequestContext;
 use super::serve::Close;
+use super::throttle;
 use crate::cluster::Snapshot;
 use crate::types::TopicId;
 use crate::wire::error_code::ErrorCode;
+
+/// Who has used up `controller_mutation_rate` is told so from this version on; before it, is served and waits.
+const STRICT_FROM: i16 = 5;
 
 pub async fn handle(ctx: &RequestContext<'_>, request: DeleteTopicsRequest) -> Result<DeleteTopicsResponse, Close> {
     let asked: Vec<DeleteTopicState> = match ctx.version() {
@@ -33,6 +37,7 @@ pub async fn handle(ctx: &RequestContext<'_>, request: DeleteTopicsRequest) -> R
     // One look at the metadata: a topic asked for twice is there both times, though the first mark may remove it.
     let snapshot = ctx.services.cluster.load();
     let mut results: HashMap<TopicName, Result<(), ErrorCode>> = HashMap::new();
+    let mut mutations = throttle::mutations(ctx, STRICT_FROM);
     let mut marked = Vec::with_capacity(asked.len());
     for topic in &asked {
         let named = match refused {
@@ -44,7 +49,10 @@ pub async fn handle(ctx: &RequestContext<'_>, request: DeleteTopicsRequest) -> R
             Ok(name) => {
                 let result = match results.get(&name) {
                     Some(known) => *known,
-                    None => ctx.services.admin.delete_topic(&name).await.map_err(|error| error.code),
+                    None => {
+                        let admin = &ctx.services.admin;
+                        admin.delete_topic(&name, &mut mutations).await.map_err(|error| error.code)
+                    }
                 };
                 results.insert(name.clone(), result);
                 (Some(name), result)
@@ -68,7 +76,9 @@ pub async fn handle(ctx: &RequestContext<'_>, request: DeleteTopicsRequest) -> R
             DeletableTopicResult::default().with_name(name).with_error_code(code.code()).with_error_message(None);
         if ctx.version() >= 6 { answer.with_topic_id(topic.topic_id) } else { answer }
     });
-    Ok(DeleteTopicsResponse::default().with_responses(join_all(answers).await))
+    let answers = join_all(answers).await;
+    ctx.toll.throttle(mutations.throttle_ms());
+    Ok(DeleteTopicsResponse::default().with_responses(answers))
 }
 
 fn refused_as_a_whole(ctx: &RequestContext<'_>, asked: &[DeleteTopicState]) -> Option<ErrorCode> {

@@ -25,6 +25,7 @@ use super::context::{Part, Reply, RequestContext, Response};
 use super::fetch_session::{Asked, Context, Key, SessionRequest};
 use super::leader_hint::LeaderHints;
 use super::serve::Close;
+use super::throttle;
 use crate::cluster::{Snapshot, TopicMeta};
 use crate::replication::partition::{Partition, PartitionFetch, PartitionRead, Reader};
 use crate::replication::waiters::Parked;
@@ -42,6 +43,7 @@ use records::Records;
 
 mod convert;
 mod records;
+mod size;
 
 type Answer = (ResponseTopic, PartitionResponse<Records>);
 
@@ -63,6 +65,16 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> R
     }
     let mut answers: Vec<Answer> = read.targets.into_iter().zip(reads).map(|(t, read)| t.answer(read)).collect();
     answers.append(&mut unknown);
+    if is_follower {
+        ctx.toll.exempt();
+    } else if services.quotas.clients.is_set() && !throttle::may_be_fetched(ctx, size::of(&context, version, &answers))
+    {
+        let (code, id) = match services.fetch_sessions.end_untold(context) {
+            Ok(id) => (ErrorCode::None, id),
+            Err(code) => (code, session_id),
+        };
+        return Ok(answer(ctx, code, id, Vec::new(), &[]));
+    }
     let ended = match context {
         Context::Sessionless(_) => Ok(0),
         context => {
@@ -141,7 +153,10 @@ fn begin(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, Reply>,
     let read = Fetching {
         reader: reader(&request),
         only_leader: is_follower || (request.replica_id == BrokerId::NONE && version < 11),
-        max_bytes: request.max_bytes.min(services.config.fetch_max_bytes),
+        max_bytes: request.max_bytes.min(services.config.fetch_max_bytes).min(match is_follower {
+            true => i32::MAX,
+            false => services.quotas.clients.fetch_max_bytes(ctx.client()),
+        }),
         hard_limit: version <= 2,
         targets,
     };

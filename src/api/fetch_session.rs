@@ -218,6 +218,18 @@ impl FetchSessions {
         }
     }
 
+    /// Ends a request whose client is to hear nothing now: what its session knows stays as it was. Returns the session id
+    /// of the answer; none is granted.
+    pub fn end_untold(&self, context: Context) -> Result<i32, ErrorCode> {
+        match context {
+            Context::Sessionless(_) | Context::Full { .. } => Ok(0),
+            Context::Incremental { id, session, next_epoch } => match session.lock().epoch == next_epoch {
+                true => Ok(id),
+                false => Err(ErrorCode::InvalidFetchSessionEpoch),
+            },
+        }
+    }
+
     fn create<R: Payload>(
         &self,
         asked: Vec<Asked>,
@@ -297,7 +309,33 @@ fn next_epoch(epoch: i32) -> i32 {
     }
 }
 
+impl Cached {
+    /// Whether the answer holds anything that the client does not know.
+    fn differs<R: Payload>(&self, answer: &PartitionResponse<R>) -> bool {
+        !answer.records.is_empty()
+            || answer.error.is_error()
+            || answer.diverging.is_some()
+            || answer.preferred_read_replica >= 0
+            || answer.high_watermark != self.high_watermark
+            || answer.log_start_offset != self.log_start_offset
+    }
+}
+
 impl Context {
+    /// Which of `answers` the client would be told.
+    pub fn told<'a, R: Payload>(
+        &self,
+        answers: &'a [(ResponseTopic, PartitionResponse<R>)],
+    ) -> Vec<&'a (ResponseTopic, PartitionResponse<R>)> {
+        let Context::Incremental { session, .. } = self else { return answers.iter().collect() };
+        let session = session.lock();
+        let is_told = |(topic, answer): &&(ResponseTopic, PartitionResponse<R>)| {
+            let place = session.places.get(&Key::new(topic, answer.partition));
+            place.and_then(|place| session.in_order.get(place)).is_none_or(|cached| cached.differs(answer))
+        };
+        answers.iter().filter(is_told).collect()
+    }
+
     /// What this request reads, in order. Without a session it is kept nowhere else.
     pub fn take_partitions(&mut self) -> Vec<Asked> {
         match self {
@@ -343,12 +381,7 @@ impl Session {
         let key = Key::new(topic, answer.partition);
         let Some(place) = self.places.get(&key).copied() else { return true };
         let Some(cached) = self.in_order.get_mut(&place) else { return true };
-        let changed = !answer.records.is_empty()
-            || answer.error.is_error()
-            || answer.diverging.is_some()
-            || answer.preferred_read_replica >= 0
-            || answer.high_watermark != cached.high_watermark
-            || answer.log_start_offset != cached.log_start_offset;
+        let changed = cached.differs(answer);
         // After an error the client must hear of the partition again, whatever the high watermark is then.
         cached.high_watermark = match answer.error.is_error() || answer.diverging.is_some() {
             true => Offset::NONE,

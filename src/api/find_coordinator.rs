@@ -13,6 +13,7 @@ use kafka_protocol::messages::{BrokerId, FindCoordinatorRequest, FindCoordinator
 use super::context::RequestContext;
 use super::group_member::text;
 use super::serve::Close;
+use super::throttle;
 use crate::cluster::internal_topics::GROUP_METADATA;
 use crate::types::Endpoint;
 use crate::wire::error_code::ErrorCode;
@@ -97,8 +98,16 @@ async fn find(ctx: &RequestContext<'_>, key_type: i8, key: &str) -> Found {
     let services = ctx.services;
     let snapshot = services.cluster.load();
     if snapshot.topic(GROUP_METADATA).is_none() {
-        if let Err(error) = services.admin.auto_create_topic(GROUP_METADATA).await {
-            tracing::warn!(%error, "{GROUP_METADATA} is not created: groups have no coordinator (see offsets.topic.replication.factor)");
+        if let Err(error) = services.admin.auto_create_topic(GROUP_METADATA, &mut throttle::automatic(ctx)).await {
+            static SAID: AtomicBool = AtomicBool::new(false);
+            if !SAID.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    %error,
+                    brokers = snapshot.brokers.len(),
+                    "groups have no coordinator: {GROUP_METADATA} needs offsets.topic.replication.factor={} brokers",
+                    services.config.offsets_topic_replication_factor
+                );
+            }
         }
         return Err(ErrorCode::CoordinatorNotAvailable);
     }

@@ -16,6 +16,7 @@ use bytes::BytesMut;
 
 use super::context::{Part, Reply, RequestContext, Response};
 use super::serve::Close;
+use super::throttle;
 use crate::cluster::internal_topics::is_internal;
 use crate::cluster::{Broker, PartitionMeta, Snapshot, TopicMeta};
 use crate::types::{BrokerId, TopicId};
@@ -160,7 +161,7 @@ async fn create(ctx: &RequestContext<'_>, name: &str, allowed: bool) -> ErrorCod
     if !allowed || !ctx.services.config.auto_create_topics_enable {
         return ErrorCode::UnknownTopicOrPartition;
     }
-    match ctx.services.admin.auto_create_topic(name).await {
+    match ctx.services.admin.auto_create_topic(name, &mut throttle::automatic(ctx)).await {
         Ok(()) => ErrorCode::LeaderNotAvailable,
         Err(refused) => match refused.code {
             ErrorCode::TopicAlreadyExists | ErrorCode::RequestTimedOut => ErrorCode::LeaderNotAvailable,

@@ -7,9 +7,11 @@ pub mod alarm;
 pub mod context;
 pub mod serve;
 pub mod telltale;
+pub mod throttle;
 
 mod acl_elements;
 mod allocate_producer_ids;
+mod alter_client_quotas;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_user_scram_credentials;
@@ -26,6 +28,7 @@ mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_acls;
+mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_delegation_token;
@@ -56,6 +59,7 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod partition_errors;
 mod produce;
+mod quota_entity;
 mod renew_delegation_token;
 mod sasl_authenticate;
 mod sasl_handshake;
@@ -69,6 +73,7 @@ use bytes::BytesMut;
 
 use crate::wire::api_versions::ApiKey;
 use serve::{Close, decode, encode};
+use throttle::Toll;
 
 /// Serves one frame (without its length prefix). One request of a connection at a time. `share` is what the request takes
 /// of a budget for received bytes: it is dropped with them, which for requests that wait long is before they wait.
@@ -77,16 +82,23 @@ pub async fn dispatch<S>(services: &Services, connection: &Connection, mut frame
         Ok(header) => header,
         Err(error) => return Reply::Close(error.to_string()),
     };
-    let ctx = RequestContext { services, connection, header: &header };
-    // The seldom ones on the heap: this future is made anew for each request, and as large as its largest.
-    let served = match header.api_key {
-        ApiKey::Produce => produce::handle(&ctx, frame, share).await,
-        ApiKey::Fetch => fetch::handle(&ctx, frame, share).await,
-        ApiKey::Metadata => Box::pin(metadata::handle(&ctx, frame)).await,
-        ApiKey::ApiVersions => api_versions::handle(&ctx, frame),
-        _ => Box::pin(serve(&ctx, frame)).await,
+    let ctx = RequestContext { services, connection, header: &header, toll: Toll::default() };
+    let served = match services.quotas.clients.is_set() {
+        false => answer(&ctx, frame, share).await,
+        true => throttle::charged(&ctx, Box::pin(answer(&ctx, frame, share))).await,
     };
     served.unwrap_or_else(|Close(reason)| Reply::Close(reason))
+}
+
+async fn answer<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> Result<Reply, Close> {
+    // The seldom ones on the heap: this future is made anew for each request, and as large as its largest.
+    match ctx.header.api_key {
+        ApiKey::Produce => produce::handle(ctx, frame, share).await,
+        ApiKey::Fetch => fetch::handle(ctx, frame, share).await,
+        ApiKey::Metadata => Box::pin(metadata::handle(ctx, frame)).await,
+        ApiKey::ApiVersions => api_versions::handle(ctx, frame),
+        _ => Box::pin(serve(ctx, frame)).await,
+    }
 }
 
 /// The APIs whose messages are `kafka-protocol`'s: decode, handle, encode.
@@ -106,6 +118,8 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
         ApiKey::IncrementalAlterConfigs => {
             encode(ctx, &incremental_alter_configs::handle(ctx, decode(ctx, body)?).await?)
         }
+        ApiKey::DescribeClientQuotas => encode(ctx, &describe_client_quotas::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::AlterClientQuotas => encode(ctx, &alter_client_quotas::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::FindCoordinator => encode(ctx, &find_coordinator::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::JoinGroup => encode(ctx, &join_group::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::SyncGroup => encode(ctx, &sync_group::handle(ctx, decode(ctx, body)?).await?),

@@ -37,6 +37,7 @@ use tokio::time::{Instant, timeout_at};
 use super::context::{Part, Reply, RequestContext, Response};
 use super::leader_hint::LeaderHints;
 use super::serve::Close;
+use super::throttle;
 use crate::cluster::Snapshot;
 use crate::cluster::internal_topics::is_internal;
 use crate::replication::partition::{LeaderAppend, Partition};
@@ -75,6 +76,7 @@ enum Wait {
 pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) -> Result<Reply, Close> {
     let mut request = ProduceRequest::decode(&frame, 0, ctx.version())
         .map_err(|error| Close(format!("Produce v{}: {error}", ctx.version())))?;
+    let size = frame.len();
     keep_last(&mut request, &frame);
     let snapshot = ctx.services.cluster.load();
     let mut pending = Vec::new();
@@ -115,7 +117,7 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) 
     if request.acks == 0 {
         return match outcomes.iter().find(|outcome| outcome.error.is_error()) {
             Some(outcome) => Err(Close(format!("Produce with acks=0 failed: {}", outcome.error))),
-            None => Ok(Reply::Nothing),
+            None => Ok(Reply::Nothing { throttle_ms: throttle::produced(ctx, size, request.acks) }),
         };
     }
     if !pending.is_empty() {
@@ -128,7 +130,8 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) 
             }
         }
     }
-    Ok(answer(ctx, &snapshot, &request, outcomes, &frame))
+    let throttle_ms = throttle::produced(ctx, size, request.acks);
+    Ok(answer(ctx, &snapshot, &request, outcomes, &frame, throttle_ms))
 }
 
 /// Of a partition that is named twice the later counts, and it is answered once.
@@ -247,7 +250,9 @@ async fn append(
 
 /// Whether the coordinator must say that this partition is part of the producer's transaction.
 fn needs_verification(ctx: &RequestContext<'_>, first: &FirstBatch) -> bool {
-    ctx.services.config.transaction_partition_verification_enable && first.is_transactional && first.has_producer
+    first.is_transactional
+        && first.has_producer
+        && ctx.services.configs.broker().transaction_partition_verification_enable
 }
 
 /// There is no coordinator to ask: what Kafka answers while it cannot be reached. Clients try again.
@@ -333,6 +338,7 @@ fn answer(
     request: &ProduceRequest,
     outcomes: Vec<PartitionResponse>,
     frame: &[u8],
+    throttle_ms: i32,
 ) -> Reply {
     let version = ctx.version();
     let mut hints = LeaderHints::default();
@@ -351,7 +357,7 @@ fn answer(
     let mut buf = BytesMut::with_capacity(64 * (partitions.len() + 1));
     put_response_header(&mut buf, ctx.header.api_key, version, ctx.header.correlation_id);
     let mut out = Writer::new(buf, version >= produce::FIRST_FLEXIBLE);
-    ProduceResponse { throttle_ms: 0, partitions: &partitions, node_endpoints: &hints.endpoints }
+    ProduceResponse { throttle_ms, partitions: &partitions, node_endpoints: &hints.endpoints }
         .encode(&mut out, version);
-    Reply::Send(Response { parts: vec![Part::Bytes(out.buf.freeze())], throttle_ms: 0 })
+    Reply::Send(Response { parts: vec![Part::Bytes(out.buf.freeze())], throttle_ms })
 }

@@ -15,6 +15,7 @@
 mod advertised;
 mod halt;
 mod identity;
+mod live;
 mod log_dirs;
 mod stored;
 mod timers;
@@ -28,6 +29,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use self::halt::Halt;
+use self::live::Live;
 
 use crate::api::Services;
 use crate::api::fetch_session::FetchSessions;
@@ -44,7 +46,8 @@ use crate::coordinator::group_coordinator::{self, GroupCoordinator};
 use crate::metastore::embedded::{EmbeddedStore, OpenError};
 use crate::metastore::schema::paths;
 use crate::metastore::{self, Sessions};
-use crate::net::{Listener, Server};
+use crate::net::{ConnectionLimits, ConnectionQuotas, Listener, Server};
+use crate::quota::Quotas;
 use crate::random::Random;
 use crate::replication::table::{PartitionTable, Surroundings, TopicConfigs};
 use crate::spawn::{Scope, Shutdown, Spawner};
@@ -187,6 +190,19 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     let stored = Arc::new(stored::read(&*metastore, &config, broker_id).await?);
     let configs = Arc::new(DynamicConfigs::default());
     configs.update(|configs| *configs = stored.configs.clone());
+    let live = Live {
+        broker: broker_id,
+        fixed: config.clone(),
+        configs: configs.clone(),
+        logs: logs.clone(),
+        connections: {
+            let config = config.clone();
+            blocking(&spawner, move || ConnectionQuotas::new(ConnectionLimits::of(&config))).await?
+        },
+        quotas: Arc::new(Quotas::new(&config)),
+        spawner: spawner.clone(),
+    };
+    live.begin(&stored.quotas);
     {
         let (logs, stored) = (logs.clone(), stored.clone());
         blocking(&spawner, move || logs.load(&|topic| stored.topics.get(topic).cloned())).await??;
@@ -246,7 +262,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         random: random.clone(),
         spawner: spawner.clone(),
     };
-    let controller = controller::start(parts, configs.clone(), partitions.clone()).await?;
+    let controller = controller::start(parts, configs.clone(), partitions.clone(), live.clone().on_change()).await?;
     failures.handle(&*spawner, partitions.clone(), session.clone(), broker_id);
     let admin = Admin::new(
         controller.clone(),
@@ -270,13 +286,14 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         groups,
         fetch_sessions: FetchSessions::new(slots),
         telltales: Telltales::default(),
+        quotas: live.quotas.clone(),
         spawner: spawner.clone(),
         clock: clock.clone(),
         random,
         shutdown: shutdown.clone(),
     });
     timers::start(&spawner, &logs, &shutdown);
-    let server = Server::new(services, spawner.clone());
+    let server = Server::new(services, live.connections.clone(), spawner.clone());
     let addresses: Vec<String> = listeners.iter().map(|l| format!("{}://{}", l.name(), l.address())).collect();
     server.start(listeners).map_err(RunError::Listen)?;
     let started_ms = clock.monotonic_ms() - begun_ms;

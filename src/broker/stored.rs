@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::RunError;
-use crate::cluster::{Configs, Overrides};
+use crate::cluster::{Configs, Overrides, read_quota_configs};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::schema::{ConfigEntity, EntityConfig, TopicAssignment, paths};
 use crate::metastore::{Error, Metastore};
@@ -21,6 +21,8 @@ pub struct Stored {
     pub configs: Configs,
     /// By topic. Topics without an id (made before KIP-516) get theirs from the controller; their id is zero here.
     pub topics: HashMap<String, (TopicId, Arc<TopicConfig>)>,
+    /// Of users, clients and addresses.
+    pub quotas: Vec<(ConfigEntity, Overrides)>,
 }
 
 /// Reads everything; topics get the broker's dynamic defaults.
@@ -41,6 +43,7 @@ pub async fn read(store: &dyn Metastore, config: &BrokerConfig, broker_id: Broke
             stored.configs.brokers.insert(id, overrides(store, &ConfigEntity::Broker(Some(id))).await?);
         }
     }
+    stored.quotas = read_quota_configs(store).await.map_err(RunError::metastore("stored quotas were read"))?;
     let defaults = stored.configs.topic_defaults(config, broker_id);
     let (configs, defaults) = (&stored.configs.topics, &defaults);
     stored.topics = stream::iter(children(store, paths::TOPICS).await?)

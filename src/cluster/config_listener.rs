@@ -14,8 +14,8 @@ use crate::metastore::{Error, Metastore};
 
 const CHANGE_EXPIRATION_MS: i64 = 15 * 60 * 1000;
 
-/// Called after an entity's overrides were replaced.
-pub type OnConfigChange = Box<dyn Fn(&ConfigEntity) + Send + Sync>;
+/// Called after an entity's overrides were replaced, with the new ones.
+pub type OnConfigChange = Box<dyn Fn(&ConfigEntity, &Overrides) + Send + Sync>;
 
 /// An entity's overrides as stored; none when it has no node or the node cannot be read.
 pub async fn read_overrides(store: &dyn Metastore, entity: &ConfigEntity) -> Result<Overrides, Error> {
@@ -34,23 +34,21 @@ pub async fn read_overrides(store: &dyn Metastore, entity: &ConfigEntity) -> Res
 }
 
 impl DynamicConfigs {
-    /// Reads one entity again. Users, clients and addresses have no overrides that matter yet.
-    pub async fn refresh(&self, store: &dyn Metastore, entity: &ConfigEntity) -> Result<(), Error> {
-        if !matches!(entity, ConfigEntity::Topic(_) | ConfigEntity::Broker(_)) {
-            return Ok(());
-        }
+    /// Reads one entity again, and keeps what it says of topics and brokers.
+    pub async fn refresh(&self, store: &dyn Metastore, entity: &ConfigEntity) -> Result<Overrides, Error> {
         let overrides = read_overrides(store, entity).await?;
-        self.update(|configs| match entity {
-            ConfigEntity::Topic(name) => {
-                configs.topics.insert(Arc::from(name.as_str()), overrides);
-            }
-            ConfigEntity::Broker(None) => configs.broker_default = overrides,
-            ConfigEntity::Broker(Some(id)) => {
-                configs.brokers.insert(*id, overrides);
-            }
-            _ => {}
-        });
-        Ok(())
+        let kept = overrides.clone();
+        match entity {
+            ConfigEntity::Topic(name) => self.update(|configs| {
+                configs.topics.insert(Arc::from(name.as_str()), kept);
+            }),
+            ConfigEntity::Broker(None) => self.update(|configs| configs.broker_default = kept),
+            ConfigEntity::Broker(Some(id)) => self.update(|configs| {
+                configs.brokers.insert(*id, kept);
+            }),
+            ConfigEntity::User(_) | ConfigEntity::Client(_) | ConfigEntity::UserClient(..) | ConfigEntity::Ip(_) => {}
+        }
+        Ok(overrides)
     }
 }
 
@@ -111,9 +109,9 @@ impl ConfigListener {
             if number > self.last_handled {
                 match ConfigChange::decode(&path, &data) {
                     Ok(ConfigChange(entity)) => {
-                        self.configs.refresh(store, &entity).await?;
+                        let overrides = self.configs.refresh(store, &entity).await?;
                         tracing::info!(%entity, "configuration changed");
-                        (self.on_change)(&entity);
+                        (self.on_change)(&entity, &overrides);
                     }
                     // A bad one never blocks those behind it.
                     Err(error) => tracing::error!(%error, "configuration change ignored"),

@@ -28,17 +28,35 @@ impl Configs {
         let own = self.brokers.get(&broker).unwrap_or(&none);
         Layers { fixed, default: &self.broker_default, own }.topic_defaults()
     }
+
+    /// What `broker` is configured as: its file under these overrides. The file alone, when they break a rule together.
+    pub fn of_broker(&self, fixed: &BrokerConfig, broker: BrokerId) -> BrokerConfig {
+        let none = Overrides::default();
+        let own = self.brokers.get(&broker).unwrap_or(&none);
+        Layers { fixed, default: &self.broker_default, own }.resolve().unwrap_or_else(|error| {
+            tracing::error!(%broker, %error, "dynamic broker configs are ignored");
+            fixed.clone()
+        })
+    }
 }
 
 /// The current overrides, swapped by the config change listener.
 #[derive(Debug, Default)]
 pub struct DynamicConfigs {
     current: ArcSwap<Configs>,
+    broker: ArcSwap<BrokerConfig>,
 }
 
 impl DynamicConfigs {
     pub fn load(&self) -> Arc<Configs> {
         self.current.load_full()
+    }
+    /// This broker's configuration in use, for what can change while it runs.
+    pub fn broker(&self) -> Arc<BrokerConfig> {
+        self.broker.load_full()
+    }
+    pub fn set_broker(&self, config: Arc<BrokerConfig>) {
+        self.broker.store(config);
     }
     /// One caller at a time.
     pub fn update(&self, change: impl FnOnce(&mut Configs)) {

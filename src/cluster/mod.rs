@@ -8,12 +8,14 @@ mod snapshot;
 mod session;
 
 mod config_listener;
+mod quota_configs;
 mod registration;
 
 pub mod consumer_offsets;
 
 pub use config_listener::*;
 pub use configs::*;
+pub use quota_configs::*;
 pub use registration::*;
 pub use session::*;
 pub use snapshot::*;

@@ -50,8 +50,14 @@ pub struct BrokerConfig {
     pub max_connections_per_ip_overrides: BTreeMap<String, i32>,
     /// New connections per second.
     pub max_connection_creation_rate: i32,
+    /// `listener.name.<name>.max.connections`, by upper-case name.
+    pub listener_max_connections: BTreeMap<String, i32>,
+    /// `listener.name.<name>.max.connection.creation.rate`.
+    pub listener_max_connection_creation_rate: BTreeMap<String, i32>,
     pub quota_window_num: i32,
     pub quota_window_size_seconds: i32,
+    pub controller_quota_window_num: i32,
+    pub controller_quota_window_size_seconds: i32,
     pub connections_max_idle_ms: i64,
     pub num_network_threads: i32,
     pub background_threads: i32,
@@ -119,8 +125,12 @@ impl Default for BrokerConfig {
             max_connections_per_ip: i32::MAX,
             max_connections_per_ip_overrides: BTreeMap::new(),
             max_connection_creation_rate: i32::MAX,
+            listener_max_connections: BTreeMap::new(),
+            listener_max_connection_creation_rate: BTreeMap::new(),
             quota_window_num: 11,
             quota_window_size_seconds: 1,
+            controller_quota_window_num: 11,
+            controller_quota_window_size_seconds: 1,
             connections_max_idle_ms: 600_000,
             num_network_threads: 3,
             background_threads: 10,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::def::{Key, State};
+use super::def::{Key, State, Value};
 use super::error::{ConfigError, Warning};
 use super::group::GroupConfig;
 use super::listeners::{self, Listener, SecurityProtocol};
@@ -42,6 +42,9 @@ impl BrokerConfig {
         Ok((config, warnings))
     }
 }
+
+/// Keys that can be set for one listener.
+const PER_LISTENER: &[&str] = &["max.connections", "max.connection.creation.rate"];
 
 /// Splits off `listener.name.<listener>.` (and a SASL mechanism after it): the key whose value it overrides there.
 pub(super) fn listener_key(name: &str) -> Option<&'static Key> {
@@ -85,7 +88,7 @@ fn warnings(given: &BTreeMap<String, String>, embedded: bool) -> Vec<Warning> {
         let per_listener = keys::broker(name).is_none();
         match key.state {
             State::NoEffect(_) | State::Refuses(_) | State::NotYet if !differs(key, text, embedded) => {}
-            State::Implemented if !per_listener => {}
+            State::Implemented if !per_listener || PER_LISTENER.contains(&key.name) => {}
             State::Implemented | State::NotYet => {
                 warnings.push(Warning::NotYet { key: name.clone(), value: key.shown(text) });
             }
@@ -143,8 +146,12 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         max_connections_per_ip: values.number("max.connections.per.ip"),
         max_connections_per_ip_overrides: connection_overrides(values)?,
         max_connection_creation_rate: values.number("max.connection.creation.rate"),
+        listener_max_connections: of_listeners(values, "max.connections")?,
+        listener_max_connection_creation_rate: of_listeners(values, "max.connection.creation.rate")?,
         quota_window_num: values.number("quota.window.num"),
         quota_window_size_seconds: values.number("quota.window.size.seconds"),
+        controller_quota_window_num: values.number("controller.quota.window.num"),
+        controller_quota_window_size_seconds: values.number("controller.quota.window.size.seconds"),
         connections_max_idle_ms: values.number("connections.max.idle.ms"),
         num_network_threads: values.number("num.network.threads"),
         background_threads: values.number("background.threads"),
@@ -242,6 +249,16 @@ fn check_listeners(values: &Values, listeners: &[Listener], advertised: &[Listen
         }
     }
     Ok(())
+}
+
+/// The numbers that `listener.name.<name>.<key>` gives listeners, by upper-case name.
+fn of_listeners(values: &Values, key: &str) -> Result<BTreeMap<String, i32>, ConfigError> {
+    let mut numbers = BTreeMap::new();
+    for (name, text) in values.of_listeners(key) {
+        let Some(Value::Integer(number)) = keys::broker(key).map(|key| key.parse(text)).transpose()? else { continue };
+        numbers.insert(name.to_uppercase(), i32::try_from(number).unwrap_or(i32::MAX));
+    }
+    Ok(numbers)
 }
 
 fn connection_overrides(values: &Values) -> Result<BTreeMap<String, i32>, ConfigError> {

@@ -45,6 +45,14 @@ impl<'a> Values<'a> {
         self.given.contains_key(key)
     }
 
+    /// What is given for `key` of single listeners: their lower-case names and the text.
+    pub(super) fn of_listeners(&self, key: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.given.iter().filter_map(move |(name, text)| {
+            let listener = name.strip_prefix("listener.name.")?.strip_suffix(key)?.strip_suffix('.')?;
+            (!listener.contains('.')).then_some((listener, text.as_str()))
+        })
+    }
+
     /// As given, for messages.
     pub(super) fn shown(&self, key: &str) -> String {
         self.given.get(key).map(String::as_str).or(default_text(key, self.embedded)).unwrap_or("null").to_owned()

@@ -19,9 +19,12 @@ use crate::metastore::schema::{
     ConfigChange, ConfigEntity, Controller, EntityConfig, EntityName, ReplicaAssignment, TopicAssignment, paths,
 };
 use crate::metastore::{CreateMode, Error, Metastore, Op};
+use crate::quota::{Mutations, QuotaExceeded};
 use crate::random::Random;
 use crate::types::{BrokerId, TopicId};
 use crate::wire::error_code::ErrorCode;
+
+mod quotas;
 
 /// Refused or failed: what the client is told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +49,12 @@ impl From<Error> for AdminError {
     fn from(error: Error) -> AdminError {
         tracing::error!(%error, "administrative change not written");
         AdminError::new(ErrorCode::UnknownServerError, error)
+    }
+}
+
+impl From<QuotaExceeded> for AdminError {
+    fn from(error: QuotaExceeded) -> AdminError {
+        AdminError::new(ErrorCode::ThrottlingQuotaExceeded, error)
     }
 }
 
@@ -132,8 +141,13 @@ impl Admin {
     ///
     /// TOPIC_ALREADY_EXISTS → null config value INVALID_CONFIG → counts and assignment both given INVALID_REQUEST →
     /// INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR → INVALID_TOPIC_EXCEPTION (name, clash) →
-    /// INVALID_REPLICA_ASSIGNMENT → INVALID_CONFIG.
-    pub async fn create_topic(&self, topic: NewTopic, validate_only: bool) -> Result<CreatedTopic, AdminError> {
+    /// INVALID_REPLICA_ASSIGNMENT → INVALID_CONFIG → THROTTLING_QUOTA_EXCEEDED.
+    pub async fn create_topic(
+        &self,
+        topic: NewTopic,
+        validate_only: bool,
+        mutations: &mut Mutations<'_>,
+    ) -> Result<CreatedTopic, AdminError> {
         let snapshot = self.cluster.load();
         if snapshot.topic(&topic.name).is_some() {
             return Err(exists(&topic.name));
@@ -161,15 +175,16 @@ impl Admin {
         if validate_only {
             return Ok(created);
         }
+        mutations.record(assignment.len())?;
         let id = self.write_topic(&*store, &topic.name, assignment, &created.overrides).await?;
         Ok(CreatedTopic { id, ..created })
     }
 
     /// Auto-creation by Metadata or FindCoordinator, from any broker, with the broker's defaults. A topic that exists
     /// by now is a success.
-    pub async fn auto_create_topic(&self, name: &str) -> Result<(), AdminError> {
+    pub async fn auto_create_topic(&self, name: &str, mutations: &mut Mutations<'_>) -> Result<(), AdminError> {
         let topic = self.automatic(name);
-        match self.create_topic(topic, false).await {
+        match self.create_topic(topic, false, mutations).await {
             Ok(_) => Ok(()),
             Err(error) if error.code == ErrorCode::TopicAlreadyExists => Ok(()),
             Err(error) => Err(error),
@@ -193,12 +208,14 @@ impl Admin {
         NewTopic { name: name.to_owned(), num_partitions, replication_factor, configs, ..NewTopic::default() }
     }
 
-    /// Marks the topic for deletion. A topic that is marked already is a success.
-    pub async fn delete_topic(&self, name: &str) -> Result<(), AdminError> {
+    /// Marks the topic for deletion. A topic that is marked already is a success. UNKNOWN_TOPIC_OR_PARTITION →
+    /// THROTTLING_QUOTA_EXCEEDED.
+    pub async fn delete_topic(&self, name: &str, mutations: &mut Mutations<'_>) -> Result<(), AdminError> {
         let unknown = || AdminError::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic '{name}'"));
-        if self.cluster.load().topic(name).is_none() {
+        let Some(partitions) = self.cluster.load().topic(name).map(|topic| topic.partitions.len()) else {
             return Err(unknown());
-        }
+        };
+        mutations.record(partitions)?;
         let store = self.session.store();
         let path = paths::topic(name);
         if until_known(&*store, || store.exists(&path)).await?.is_none() {
@@ -214,13 +231,14 @@ impl Admin {
     /// `assignments`: replicas of the added partitions, in order; `None` = placed by the broker.
     ///
     /// Marked for deletion INVALID_TOPIC_EXCEPTION → UNKNOWN_TOPIC_OR_PARTITION → REASSIGNMENT_IN_PROGRESS →
-    /// INVALID_PARTITIONS → INVALID_REPLICA_ASSIGNMENT.
+    /// INVALID_PARTITIONS → INVALID_REPLICA_ASSIGNMENT → THROTTLING_QUOTA_EXCEEDED.
     pub async fn create_partitions(
         &self,
         topic: &str,
         count: i32,
         assignments: Option<Vec<Vec<BrokerId>>>,
         validate_only: bool,
+        mutations: &mut Mutations<'_>,
     ) -> Result<(), AdminError> {
         let store = self.session.store();
         let marked = paths::delete_topic(topic);
@@ -250,6 +268,7 @@ impl Admin {
         if validate_only {
             return Ok(());
         }
+        mutations.record(added.len())?;
         assignment.partitions.extend((before..).zip(added.into_iter().map(ReplicaAssignment::from)));
         until_known(&*store, || store.set(&path, assignment.encode(), -1)).await?;
         Ok(())
@@ -499,14 +518,19 @@ impl Admin {
         overrides: BTreeMap<String, String>,
     ) -> Result<(), AdminError> {
         let store = self.session.store();
-        if !(overrides.is_empty() && forget_config(&*store, entity).await?) {
+        if !(overrides.is_empty() && quotas::forget(&*store, entity).await?) {
             self.write_config(&*store, entity, &overrides).await?;
         }
-        ensure_path(&*store, paths::CONFIG_CHANGES).await?;
+        self.announce(&*store, entity).await
+    }
+
+    /// Tells every broker to read the entity again.
+    async fn announce(&self, store: &dyn Metastore, entity: &ConfigEntity) -> Result<(), AdminError> {
+        ensure_path(store, paths::CONFIG_CHANGES).await?;
         // Twice, after a lost reply, does no harm: it says what to read, not what to do.
         let change = ConfigChange(entity.clone()).encode();
         let path = paths::new_config_change();
-        until_known(&*store, || store.create(&path, Some(change.clone()), CreateMode::PersistentSequential)).await?;
+        until_known(store, || store.create(&path, Some(change.clone()), CreateMode::PersistentSequential)).await?;
         Ok(())
     }
 
@@ -563,20 +587,6 @@ impl Admin {
 async fn ensure_parent(store: &dyn Metastore, path: &str) -> Result<(), Error> {
     let parent = path.rsplit_once('/').map_or("/config", |(parent, _)| parent);
     ensure_path(store, parent).await
-}
-
-/// Deletes the node of a user, client or address that has no overrides left. False where an empty one stays: of topics and
-/// brokers, and above other nodes.
-async fn forget_config(store: &dyn Metastore, entity: &ConfigEntity) -> Result<bool, AdminError> {
-    if matches!(entity, ConfigEntity::Topic(_) | ConfigEntity::Broker(_)) {
-        return Ok(false);
-    }
-    let path = entity.path();
-    match until_known(store, || store.delete(&path, -1)).await {
-        Ok(()) | Err(Error::NoNode(_)) => Ok(true),
-        Err(Error::NotEmpty(_)) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn exists(name: &str) -> AdminError {

@@ -9,7 +9,7 @@ use super::ask::{Questions, questions};
 use super::channel::{Peer, Peers};
 use super::driver::{Driver, Parts};
 use super::receiver::ControlReceiver;
-use crate::cluster::{Broker, ConfigListener, DynamicConfigs, RegistrationError};
+use crate::cluster::{Broker, ConfigListener, DynamicConfigs, OnConfigChange, RegistrationError};
 use crate::metastore::schema::ConfigEntity;
 use crate::replication::table::PartitionTable;
 use crate::types::BrokerId;
@@ -51,11 +51,13 @@ impl ControllerHandle {
     }
 }
 
-/// Registers the broker, then runs its controller and its configuration listener on the control thread.
+/// Registers the broker, then runs its controller and its configuration listener on the control thread. `on_change` hears
+/// of changed configurations before partitions do.
 pub async fn start(
     parts: Parts,
     configs: Arc<DynamicConfigs>,
     table: Arc<PartitionTable>,
+    on_change: OnConfigChange,
 ) -> Result<ControllerHandle, RegistrationError> {
     let store = parts.session.store();
     let epoch = parts.registrar.register(&*store, parts.clock.wall_ms(), None).await?;
@@ -66,11 +68,14 @@ pub async fn start(
         session: Arc::clone(&parts.session),
         configs,
         clock: Arc::clone(&parts.clock),
-        on_change: Box::new(move |entity| match entity {
-            ConfigEntity::Topic(topic) => table.topic_config_changed(topic),
-            // Defaults changed under every topic.
-            ConfigEntity::Broker(_) => table.all_topic_configs_changed(),
-            _ => {}
+        on_change: Box::new(move |entity, overrides| {
+            on_change(entity, overrides);
+            match entity {
+                ConfigEntity::Topic(topic) => table.topic_config_changed(topic),
+                // Defaults changed under every topic.
+                ConfigEntity::Broker(_) => table.all_topic_configs_changed(),
+                _ => {}
+            }
         }),
         last_handled: -1,
     };

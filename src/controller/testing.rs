@@ -19,6 +19,7 @@ use crate::config::{BrokerConfig, Listener, SecurityProtocol, TopicConfig};
 use crate::metastore::embedded::EmbeddedStore;
 use crate::metastore::schema::paths;
 use crate::metastore::{Error, Metastore, Sessions};
+use crate::quota::Mutations;
 use crate::random::{Random, SeededRandom};
 use crate::replication::table::{PartitionTable, Surroundings};
 use crate::sim::brokers::Inline;
@@ -160,7 +161,7 @@ impl Node {
             random: random.clone(),
             spawner,
         };
-        let controller = start(parts, configs.clone(), table.clone()).await.unwrap();
+        let controller = start(parts, configs.clone(), table.clone(), Box::new(|_, _| {})).await.unwrap();
         let admin =
             Admin::new(controller.clone(), session.clone(), cluster.clone(), configs.clone(), id, config, random);
         let node = Node { tree, eyes, session, table, cluster, configs, receiver, controller, admin, sent, _dir: None };
@@ -187,7 +188,7 @@ impl Node {
             assignments: BTreeMap::new(),
             configs: configs.iter().map(|(key, value)| ((*key).into(), Some((*value).into()))).collect(),
         };
-        let created = self.admin.create_topic(topic, false).await.unwrap();
+        let created = self.admin.create_topic(topic, false, &mut Mutations::unlimited()).await.unwrap();
         assert!(self.admin.wait_for_leaders(name, partitions, 20_000).await);
         created
     }

@@ -8,6 +8,8 @@ use super::message::ControlBody;
 use super::testing::{Node, tree};
 use crate::config::BrokerConfig;
 use crate::metastore::CreateMode;
+use crate::metastore::schema::ConfigEntity;
+use crate::quota::Mutations;
 use crate::replication::partition::{PartitionFetch, Reader};
 use crate::storage::log::AppendParams;
 use crate::storage::testing::{batch, client};
@@ -75,7 +77,7 @@ async fn a_topic_lives_from_creation_to_deletion() {
     assert_eq!((read.offsets.high_watermark, read.offsets.log_end), (Offset(3), Offset(3)));
     assert_eq!(read.slice.map(|slice| slice.len), Some(batch(3).len()));
 
-    node.admin.delete_topic("t1").await.unwrap();
+    node.admin.delete_topic("t1", &mut Mutations::unlimited()).await.unwrap();
     assert!(node.admin.wait_until_gone("t1", created.id, 20_000).await);
     let gone = async {
         while node.node("/admin/delete_topics/t1").await.is_some() {
@@ -152,7 +154,7 @@ async fn nodes_that_are_there_already_do_not_keep_a_topic_from_being_made() {
 async fn brokers_are_told_in_kafkas_order() {
     let node = Node::fresh().await;
     let created = node.create("t", 1, &[]).await;
-    node.admin.delete_topic("t").await.unwrap();
+    node.admin.delete_topic("t", &mut Mutations::unlimited()).await.unwrap();
     assert!(node.admin.wait_until_gone("t", created.id, 20_000).await);
     let deleted = async {
         while node.table.get("t", 0).is_some() {
@@ -193,20 +195,29 @@ async fn partitions_are_added_by_writing_the_topic() {
     let node = Node::fresh().await;
     let created = node.create("t", 1, &[]).await;
     let code = |result: Result<(), super::admin::AdminError>| result.map_err(|error| error.code).err();
-    assert_eq!(code(node.admin.create_partitions("t", 1, None, false).await), Some(ErrorCode::InvalidPartitions));
-    assert_eq!(code(node.admin.create_partitions("t", 0, None, false).await), Some(ErrorCode::InvalidPartitions));
-    assert_eq!(code(node.admin.create_partitions("x", 3, None, false).await), Some(ErrorCode::UnknownTopicOrPartition));
+    assert_eq!(
+        code(node.admin.create_partitions("t", 1, None, false, &mut Mutations::unlimited()).await),
+        Some(ErrorCode::InvalidPartitions)
+    );
+    assert_eq!(
+        code(node.admin.create_partitions("t", 0, None, false, &mut Mutations::unlimited()).await),
+        Some(ErrorCode::InvalidPartitions)
+    );
+    assert_eq!(
+        code(node.admin.create_partitions("x", 3, None, false, &mut Mutations::unlimited()).await),
+        Some(ErrorCode::UnknownTopicOrPartition)
+    );
     for bad in [vec![vec![1]], vec![vec![1], vec![7]], vec![vec![1], vec![1, 1]], vec![vec![1], vec![]]] {
         let bad = bad.into_iter().map(|ids: Vec<i32>| ids.into_iter().map(BrokerId).collect()).collect();
         assert_eq!(
-            code(node.admin.create_partitions("t", 3, Some(bad), false).await),
+            code(node.admin.create_partitions("t", 3, Some(bad), false, &mut Mutations::unlimited()).await),
             Some(ErrorCode::InvalidReplicaAssignment)
         );
     }
-    node.admin.create_partitions("t", 3, None, true).await.unwrap();
+    node.admin.create_partitions("t", 3, None, true, &mut Mutations::unlimited()).await.unwrap();
     assert_eq!(node.node("/brokers/topics/t").await.unwrap().1, 0, "validate_only writes nothing");
 
-    node.admin.create_partitions("t", 3, None, false).await.unwrap();
+    node.admin.create_partitions("t", 3, None, false, &mut Mutations::unlimited()).await.unwrap();
     assert!(node.admin.wait_for_leaders("t", 3, 20_000).await);
     let topic = format!(
         r#"{{"partitions":{{"0":[1],"1":[1],"2":[1]}},"topic_id":"{}","adding_replicas":{{}},"removing_replicas":{{}},"version":3}}"#,
@@ -275,9 +286,13 @@ async fn what_cannot_be_created_is_refused_in_kafkas_order() {
     ];
     for (asked, code) in cases {
         let described = format!("{asked:?}");
-        assert_eq!(node.admin.create_topic(asked, false).await.unwrap_err().code, code, "{described}");
+        assert_eq!(
+            node.admin.create_topic(asked, false, &mut Mutations::unlimited()).await.unwrap_err().code,
+            code,
+            "{described}"
+        );
     }
-    let created = node.admin.create_topic(topic("n", -1, -1), true).await.unwrap();
+    let created = node.admin.create_topic(topic("n", -1, -1), true, &mut Mutations::unlimited()).await.unwrap();
     assert_eq!((created.num_partitions, created.replication_factor, created.id.is_zero()), (1, 1, true));
     assert_eq!(node.node("/config/topics/n").await, None, "validate_only writes nothing");
 }
@@ -292,10 +307,10 @@ async fn a_new_topic_is_checked_against_the_brokers_dynamic_defaults() {
         configs: vec![("max.compaction.lag.ms".into(), Some("500".into()))],
         ..NewTopic::default()
     };
-    assert!(node.admin.create_topic(topic(), true).await.is_ok());
+    assert!(node.admin.create_topic(topic(), true, &mut Mutations::unlimited()).await.is_ok());
     let lag = BTreeMap::from([("log.cleaner.min.compaction.lag.ms".to_owned(), "1000".to_owned())]);
     node.configs.update(|configs| configs.broker_default = Arc::new(lag));
-    let refused = node.admin.create_topic(topic(), true).await.unwrap_err();
+    let refused = node.admin.create_topic(topic(), true, &mut Mutations::unlimited()).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::InvalidConfig, "{refused}");
 }
 
@@ -309,7 +324,7 @@ async fn a_replica_on_an_unknown_broker_alone_waits_for_it() {
         assignments: [(0, vec![BrokerId(9)])].into(),
         configs: Vec::new(),
     };
-    node.admin.create_topic(topic, false).await.unwrap();
+    node.admin.create_topic(topic, false, &mut Mutations::unlimited()).await.unwrap();
     assert!(!node.admin.wait_for_leaders("t", 1, 100).await);
     assert_eq!(node.node("/brokers/topics/t/partitions").await, None);
 }
@@ -389,4 +404,46 @@ impl Node {
         tokio::time::timeout(std::time::Duration::from_secs(20), elected).await.unwrap();
         self.create(name, 1, &[]).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn quotas_are_stored_as_kafka_does_and_leave_no_node_behind() {
+    let node = Node::fresh().await;
+    let set = async |entity: &str, configs: &[(&str, &str)]| {
+        let configs = configs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        node.admin.set_quota_configs(&ConfigEntity::parse(entity).unwrap(), configs).await.unwrap();
+    };
+    let there = async |path: &str| node.node(path).await.is_some();
+    let limit = [("producer_byte_rate", "1000")];
+    set("users/a%20b/clients/c", &limit).await;
+    let json = r#"{"version":1,"config":{"producer_byte_rate":"1000"}}"#;
+    assert_eq!(node.node("/config/users/a%20b/clients/c").await, Some((json.into(), 0, 0)));
+    let change = r#"{"version":2,"entity_path":"users/a%20b/clients/c"}"#;
+    assert_eq!(node.node("/config/changes/config_change_0000000000").await, Some((change.into(), 0, 0)));
+
+    set("users/a%20b/clients/d", &limit).await;
+    set("users/a%20b/clients/c", &[]).await;
+    assert!(!there("/config/users/a%20b/clients/c").await);
+    assert!(there("/config/users/a%20b/clients/d").await, "another client of that user is not touched");
+    set("users/a%20b", &limit).await;
+    set("users/a%20b", &[]).await;
+    assert!(
+        there("/config/users/a%20b/clients/d").await,
+        "a user without quotas of its own stays while it has clients"
+    );
+    set("users/a%20b/clients/d", &[]).await;
+    assert!(!there("/config/users/a%20b").await, "with the last client goes the user");
+
+    set("users/u", &limit).await;
+    set("users/u/clients/c", &limit).await;
+    set("users/u/clients/c", &[]).await;
+    assert!(!there("/config/users/u/clients").await);
+    assert!(there("/config/users/u").await, "a user with quotas stays");
+    for entity in ["users/u", "clients/c", "ips/10.0.0.1"] {
+        set(entity, &limit).await;
+        set(entity, &[]).await;
+        set(entity, &[]).await;
+        assert!(!there(&format!("/config/{entity}")).await);
+    }
+    assert!(node.admin.quota_configs().await.unwrap().is_empty());
 }

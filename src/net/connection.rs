@@ -180,7 +180,11 @@ async fn give(
     writer: &mut ResponseWriter,
 ) -> Result<(), End> {
     match reply {
-        Reply::Nothing => {}
+        Reply::Nothing { throttle_ms: 0 } => {}
+        Reply::Nothing { throttle_ms } => {
+            writer.flush(stream, clock, active_at).await?;
+            silence(throttle_ms).await;
+        }
         Reply::Close(reason) => return Err(End::Refused(reason)),
         Reply::Send(response) => {
             let throttle_ms = response.throttle_ms;
@@ -188,12 +192,17 @@ async fn give(
             if throttle_ms > 0 || writer.queued() >= ENOUGH {
                 writer.flush(stream, clock, active_at).await?;
             }
-            if let Ok(ms @ 1..) = u64::try_from(throttle_ms) {
-                tokio::time::sleep(Duration::from_millis(ms)).await;
-            }
+            silence(throttle_ms).await;
         }
     }
     Ok(())
+}
+
+/// The time of a throttled client.
+async fn silence(throttle_ms: i32) {
+    if let Ok(ms @ 1..) = u64::try_from(throttle_ms) {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
 }
 
 /// Polls once: `None` when `future` has to wait, and it is not lost.
@@ -258,5 +267,15 @@ mod tests {
         assert_eq!((&answer, begun.elapsed().as_millis()), (b"\0\0\0\x03abc", 0));
         giving.await.expect("no end");
         assert_eq!(begun.elapsed().as_millis(), 500);
+        // One that is owed no answer is not read from either; what others are owed leaves first.
+        let response = Response { parts: vec![Part::Bytes("def".into())], throttle_ms: 0 };
+        give(Reply::Send(response), &mut server, &clock, &active_at, &mut writer).await.expect("no end");
+        let mut giving =
+            Box::pin(give(Reply::Nothing { throttle_ms: 300 }, &mut server, &clock, &active_at, &mut writer));
+        assert!((&mut giving).now_or_never().is_none());
+        client.read_exact(&mut answer).await.expect("written");
+        assert_eq!(&answer, b"\0\0\0\x03def");
+        giving.await.expect("no end");
+        assert_eq!(begun.elapsed().as_millis(), 800);
     }
 }

@@ -55,7 +55,6 @@ pub mod tcp;
 
 mod budget;
 mod connection;
-mod creation_rate;
 mod ebb;
 mod pool;
 mod quotas;
@@ -65,4 +64,5 @@ mod stranger;
 mod writer;
 
 pub use listener::{Incoming, Listener, Stream};
+pub use quotas::{ConnectionQuotas, Limits as ConnectionLimits};
 pub use server::Server;

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 
 use super::budget::RequestBudget;
 use super::connection::{self, End, Shared};
-use super::creation_rate::CreationRate;
 use super::ebb::Ebb;
 use super::listener::{Incoming, Listener};
 use super::quotas::{ConnectionQuotas, Place};
@@ -24,6 +23,9 @@ use crate::spawn::{Shutdown, ShutdownTrigger, Spawner, panic_text};
 /// How long accepting rests after an error that is not one connection's (no descriptors left).
 const REST: Duration = Duration::from_millis(100);
 
+/// Connections that are held until they are closed; further ones are closed at once.
+const TURNED_AWAY_MOST: usize = 1_000;
+
 /// How long requests under way may take once the broker stops.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
 
@@ -31,8 +33,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(3);
 pub struct Server {
     shared: Shared,
     quotas: Arc<ConnectionQuotas>,
-    /// `None` without a limit.
-    creation_rate: Option<Mutex<CreationRate>>,
+    /// Connections that wait to be closed.
+    turned_away: AtomicUsize,
     ebb: Mutex<Ebb>,
     spawner: Arc<dyn Spawner>,
     stop: Mutex<Option<ShutdownTrigger>>,
@@ -49,24 +51,13 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    pub fn new(services: Arc<Services>, spawner: Arc<dyn Spawner>) -> Arc<Server> {
+    pub fn new(services: Arc<Services>, quotas: Arc<ConnectionQuotas>, spawner: Arc<dyn Spawner>) -> Arc<Server> {
         let (trigger, shutdown) = Shutdown::new();
-        let config = &services.config;
-        let quotas = ConnectionQuotas::new(
-            config.max_connections,
-            config.max_connections_per_ip,
-            config.max_connections_per_ip_overrides.iter().flat_map(|(host, max)| addresses(host, *max)),
-        );
-        let creation_rate = CreationRate::new(
-            config.max_connection_creation_rate,
-            config.quota_window_num,
-            config.quota_window_size_seconds,
-        );
-        let budget = RequestBudget::new(config.queued_max_request_bytes);
+        let budget = RequestBudget::new(services.config.queued_max_request_bytes);
         Arc::new(Server {
             shared: Shared { services, read_buffers: Arc::default(), file_buffers: Arc::default(), budget, shutdown },
             quotas,
-            creation_rate: creation_rate.map(Mutex::new),
+            turned_away: AtomicUsize::new(0),
             ebb: Mutex::default(),
             spawner,
             stop: Mutex::new(Some(trigger)),
@@ -121,9 +112,9 @@ impl Server {
                 biased;
                 () = &mut stopped => return,
                 accepted = async {
-                    self.quotas.below_max().await;
+                    self.quotas.below_max(&name).await;
                     let accepted = listener.accept().await?;
-                    self.pace().await;
+                    self.pace(&name).await;
                     Ok::<_, io::Error>(accepted)
                 } => accepted,
             };
@@ -140,15 +131,37 @@ impl Server {
     }
 
     /// Holds a new connection, and its listener, back for as long as `max.connection.creation.rate` asks.
-    async fn pace(&self) {
-        let wait_ms = self.creation_rate.as_ref().map_or(0, |rate| rate.lock().count(self.now_ms()));
+    async fn pace(&self, listener: &Arc<str>) {
+        let wait_ms = self.quotas.came(listener, self.now_ms());
         if wait_ms > 0 {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
         }
     }
 
+    /// Whether the address has used up its `connection_creation_rate`: its new connection is closed when the rate allows
+    /// for it again, so that it does not come back at once.
+    fn turns_away(self: &Arc<Self>, incoming: Incoming, listener: &Arc<str>) -> Option<Incoming> {
+        let wait_ms = self.shared.services.quotas.ips.connected(incoming.peer, self.now_ms());
+        if wait_ms == 0 {
+            return Some(incoming);
+        }
+        self.quotas.was_turned_away(listener, self.now_ms());
+        if self.turned_away.fetch_add(1, Ordering::Relaxed) >= TURNED_AWAY_MOST {
+            self.turned_away.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let server = self.clone();
+        self.spawner.data(Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            drop(incoming);
+            server.turned_away.fetch_sub(1, Ordering::Relaxed);
+        }));
+        None
+    }
+
     fn admit(self: &Arc<Self>, incoming: Incoming, listener: &Arc<str>) {
-        match self.quotas.take(incoming.peer) {
+        let Some(incoming) = self.turns_away(incoming, listener) else { return };
+        match self.quotas.take(incoming.peer, listener) {
             Ok(place) => {
                 self.ebb.lock().came(self.connections());
                 let (server, listener) = (self.clone(), listener.clone());
@@ -218,16 +231,5 @@ impl Server {
 
     fn now_ms(&self) -> i64 {
         self.shared.services.clock.monotonic_ms()
-    }
-}
-
-/// The addresses an override of `max.connections.per.ip.overrides` names: one, or those of a host name.
-fn addresses(host: &str, max: i32) -> Vec<(std::net::IpAddr, i32)> {
-    match std::net::ToSocketAddrs::to_socket_addrs(&(host, 0)) {
-        Ok(found) => found.map(|address| (address.ip().to_canonical(), max)).collect(),
-        Err(error) => {
-            tracing::warn!(host, %error, "max.connections.per.ip.overrides names an unknown host");
-            Vec::new()
-        }
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 
 use self::due::Due;
@@ -57,7 +58,7 @@ pub struct LogDirInfo {
 /// Owner of every [`Log`].
 pub struct LogManager {
     around: Surroundings,
-    config: Arc<BrokerConfig>,
+    config: ArcSwap<BrokerConfig>,
     dirs: Vec<DirState>,
     stored: Mutex<MetaProperties>,
     logs: RwLock<HashMap<TopicPartition, Arc<Log>>>,
@@ -112,6 +113,11 @@ fn refused<T>(sentence: String) -> Result<T, ManagerError> {
 }
 
 impl LogManager {
+    /// What it goes by from now on: when producers are forgotten, how many threads load. What has begun goes on as it is.
+    pub fn set_config(&self, config: Arc<BrokerConfig>) {
+        self.config.store(config);
+    }
+
     /// Locks the directories and reads `meta.properties`; loads nothing yet. The ids are `None` on fresh directories.
     pub fn open(
         disk: Arc<dyn Disk>,
@@ -162,7 +168,7 @@ impl LogManager {
         let due = Due::new(&config, around.clock.monotonic_ms());
         Ok(LogManager {
             around,
-            config,
+            config: ArcSwap::new(config),
             dirs,
             stored: Mutex::new(stored.map(|(_, meta)| meta).unwrap_or_default()),
             logs: RwLock::default(),
@@ -310,7 +316,7 @@ impl LogManager {
             clean,
             home_durable: durable,
             fresh: false,
-            producer_id_expiration_ms: self.config.producer_id_expiration_ms,
+            producer_id_expiration_ms: self.config.load().producer_id_expiration_ms,
         }
     }
 

@@ -107,8 +107,8 @@ table! {
     AlterPartitionReassignments = 45, 0..=0, 0, true;
     ListPartitionReassignments = 46, 0..=0, 0, true;
     OffsetDelete = 47, 0..=0, NEVER, true;
-    DescribeClientQuotas = 48, 0..=1, 1, false;
-    AlterClientQuotas = 49, 0..=1, 1, false;
+    DescribeClientQuotas = 48, 0..=1, 1, true;
+    AlterClientQuotas = 49, 0..=1, 1, true;
     DescribeUserScramCredentials = 50, 0..=0, 0, true;
     AlterUserScramCredentials = 51, 0..=0, 0, true;
     AlterPartition = 56, 0..=3, 0, false;

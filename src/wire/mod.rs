@@ -15,5 +15,6 @@ pub mod legacy;
 pub mod metadata;
 pub mod produce;
 pub mod reader;
+pub mod throttle_time;
 pub mod varint;
 pub mod writer;

@@ -28,10 +28,15 @@ pub struct Client {
 impl Client {
     /// Waits until the broker listens.
     pub async fn connect(world: &World, broker: i32) -> Client {
+        Client::connect_as(world, broker, "two-brokers").await
+    }
+
+    /// As [`Client::connect`], with a client id.
+    pub async fn connect_as(world: &World, broker: i32, id: &'static str) -> Client {
         for _ in 0..1_000 {
             if let Ok(stream) = world.net.connect(World::port(broker)) {
                 let trace = world.trace.clone();
-                return Client { stream, client_id: "two-brokers", broker, correlation: 0, trace };
+                return Client { stream, client_id: id, broker, correlation: 0, trace };
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

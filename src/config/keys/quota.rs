@@ -14,11 +14,11 @@ pub(super) const KEYS: &[Key] = &[
             "Java class that computes quotas.",
         ),
     int("controller.quota.window.num").default("11").min(1).low()
-        .not_yet("Windows remembered when topic changes are throttled."),
+        .implemented("Windows over which clients' changes of topics are measured; as many seconds' worth may come at once."),
     int("controller.quota.window.size.seconds").default("1").min(1).low()
-        .not_yet("Seconds of one such window."),
+        .implemented("Seconds of one such window."),
     int("quota.window.num").default("11").min(1).low()
-        .implemented("Windows over which the rate of new connections is measured (of clients' quotas there are none yet)."),
+        .implemented("Windows over which clients' quotas and the rate of new connections are measured."),
     int("quota.window.size.seconds").default("1").min(1).low()
         .implemented("Seconds of one such window."),
     int("replication.quota.window.num").default("11").min(1).low()

@@ -57,7 +57,7 @@ impl LogManager {
         let mut due = self.due.lock();
         self.flush_asked();
         let flush_ms = self.flush_due();
-        let config = &self.config;
+        let config = self.config.load();
         if reached(&mut due.retention, now_ms, config.log_retention_check_interval_ms) {
             self.run_retention();
         }

@@ -118,7 +118,7 @@ impl LogManager {
                     }
                 }
                 Some(PartitionDirName::Delete(_)) => {
-                    let delay = self.config.topic_defaults.file_delete_delay_ms;
+                    let delay = self.config.load().topic_defaults.file_delete_delay_ms;
                     self.remove_later(&state.dir, delay, Gone::Directory(shown));
                 }
                 Some(PartitionDirName::Stray(_)) => {
@@ -137,7 +137,7 @@ impl LogManager {
     /// nothing else is served before.
     #[allow(clippy::type_complexity)]
     fn load_all<'a>(&self, jobs: Vec<Wanted<'a>>) -> Vec<(&'a DirState, TopicPartition, io::Result<Arc<Log>>)> {
-        let asked = self.config.num_recovery_threads_per_data_dir.max(1) as usize * self.dirs.len();
+        let asked = self.config.load().num_recovery_threads_per_data_dir.max(1) as usize * self.dirs.len();
         let cores = thread::available_parallelism().map_or(1, usize::from).min(self.around.disk.concurrency());
         let results = Mutex::new(Vec::with_capacity(jobs.len()));
         in_parallel(asked.max(cores), &jobs, |job| {

@@ -11,6 +11,7 @@ mod metadata;
 mod offsets;
 mod produce;
 mod producers;
+mod quotas;
 mod records;
 mod security;
 mod sessions;
@@ -57,6 +58,8 @@ pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
     ("elections", controller::elections),
     ("reassignments", controller::reassignments),
     ("only-with-kraft", controller::only_with_kraft),
+    ("client-quotas", quotas::client_quotas),
+    ("mutation-quotas", quotas::mutations),
     // Last: the topic of the groups is made.
     ("coordinators", groups::coordinators),
     ("groups", groups::lives),
@@ -119,4 +122,6 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::AllocateProducerIds,
     ApiKey::ConsumerGroupHeartbeat,
     ApiKey::ConsumerGroupDescribe,
+    ApiKey::DescribeClientQuotas,
+    ApiKey::AlterClientQuotas,
 ];
