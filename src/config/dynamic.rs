@@ -14,12 +14,14 @@
 
 use std::collections::BTreeMap;
 
-use super::def::{Key, Kind, Scope, State};
+use super::def::{self, Key, Kind, Scope, State};
 use super::error::ConfigError;
 use super::load::listener_key;
 use super::topic::TopicConfig;
 use super::values::{Values, default_text};
 use super::{BrokerConfig, keys};
+
+mod changes;
 
 type Texts = BTreeMap<String, String>;
 
@@ -80,7 +82,10 @@ impl<'a> Layers<'a> {
             for (name, text) in layer {
                 let counts = match keys::broker(name) {
                     Some(key) => allowed_at(key, whole_cluster) && key.parse(text).is_ok(),
-                    None => listener_key(name).is_none_or(|key| key.parse(text).is_ok()),
+                    None => {
+                        let key = listener_key(name).or_else(|| throttled_rate(name));
+                        !(whole_cluster && is_of_a_listener(name)) && key.is_none_or(|key| key.parse(text).is_ok())
+                    }
                 };
                 if counts {
                     // Whoever sets milliseconds means them, whatever a layer below says in hours.
@@ -125,7 +130,7 @@ impl<'a> Layers<'a> {
 
     fn broker_entry(&self, name: &str, text: Option<&str>, own: bool) -> Entry {
         let row = keys::broker(name).filter(|key| keys::broker_keys().any(|other| other.name == key.name));
-        let key = row.or_else(|| listener_key(name));
+        let key = row.or_else(|| listener_key(name)).or_else(|| throttled_rate(name));
         let sensitive = key.is_none_or(|key| key.is_sensitive());
         let mut synonyms = self.synonyms(name, sensitive);
         if !own {
@@ -232,7 +237,16 @@ impl<'a> Layers<'a> {
         if !secret.is_empty() {
             return Err(AlterError::OnlyPerListener(secret.join(", ")));
         }
-        let own = names(&|key| key.scope == Scope::PerBroker);
+        for (name, text) in new {
+            if let Some(key) = keys::broker(name).or_else(|| listener_key(name)).or_else(|| throttled_rate(name)) {
+                key.parse(text).map_err(|error| AlterError::Value(error.into()))?;
+            }
+        }
+        let is_own = |name: &&String| match keys::broker(name) {
+            Some(key) => key.scope == Scope::PerBroker,
+            None => is_of_a_listener(name),
+        };
+        let own: Vec<String> = new.keys().filter(is_own).cloned().collect();
         if whole_cluster && !own.is_empty() {
             return Err(AlterError::NotForAll(own.join(", ")));
         }
@@ -241,7 +255,6 @@ impl<'a> Layers<'a> {
             if key.is_sensitive() {
                 return Err(AlterError::Secret(name.clone()));
             }
-            key.parse(text).map_err(|error| AlterError::Value(error.into()))?;
             let current = self.own.get(name).or_else(|| self.fixed.properties.get(name));
             let names_listeners = key.name.ends_with("listeners") || key.name == "listener.security.protocol.map";
             if names_listeners && current.map(|text| text.trim()) != Some(text.trim()) {
@@ -252,33 +265,10 @@ impl<'a> Layers<'a> {
             {
                 return Err(AlterError::Refused { key: name.clone(), why });
             }
-            self.check_threads(key, text)?;
         }
         let after = if whole_cluster { Layers { default: new, ..*self } } else { Layers { own: new, ..*self } };
-        after.resolve().map(|_| ()).map_err(AlterError::Value)
-    }
-
-    /// A pool may at most double or halve in one step.
-    fn check_threads(&self, key: &Key, text: &str) -> Result<(), AlterError> {
-        const POOLS: &[&str] = &[
-            "background.threads",
-            "log.cleaner.threads",
-            "num.io.threads",
-            "num.network.threads",
-            "num.recovery.threads.per.data.dir",
-            "num.replica.fetchers",
-        ];
-        if !POOLS.contains(&key.name) {
-            return Ok(());
-        }
-        let effective = self.effective();
-        let current =
-            effective.get(key.name).map(String::as_str).or(key.default).and_then(|t| t.trim().parse::<i64>().ok());
-        let (Some(current), Ok(new)) = (current, text.trim().parse::<i64>()) else { return Ok(()) };
-        if new < 1 || new > current * 2 || new < current / 2 {
-            return Err(AlterError::Threads { key: key.name, new, current });
-        }
-        Ok(())
+        let config = after.resolve().map_err(AlterError::Value)?;
+        changes::check(self, &after, &config)
     }
 }
 
@@ -299,9 +289,30 @@ pub enum AlterError {
     #[error("{key} is refused: {why}")]
     Refused { key: String, why: &'static str },
     #[error("{key}={new}: a pool of {current} threads can be altered to {} up to {} in one step", (current / 2).max(1), current * 2)]
-    Threads { key: &'static str, new: i64, current: i64 },
+    Threads { key: String, new: i64, current: i64 },
+    #[error("{key}={value} would leave a listener without connections")]
+    NoConnections { key: String, value: i64 },
+    #[error("{local}={value} should not be more than {all}={limit}")]
+    Local { local: &'static str, value: i64, all: &'static str, limit: i64 },
     #[error(transparent)]
     Value(ConfigError),
+}
+
+/// Configs that brokers have only while they run: how fast replicas may be copied, bytes per second.
+const THROTTLED_RATES: &[Key] = &[
+    def::long("follower.replication.throttled.rate").min(0),
+    def::long("leader.replication.throttled.rate").min(0),
+    def::long("replica.alter.log.dirs.io.max.bytes.per.second").min(0),
+];
+
+fn throttled_rate(name: &str) -> Option<&'static Key> {
+    THROTTLED_RATES.iter().find(|key| key.name == name)
+}
+
+/// A listener's key that cannot be given to the listeners of that name of all brokers.
+fn is_of_a_listener(name: &str) -> bool {
+    let rest = name.strip_prefix("listener.name.").and_then(|rest| rest.split_once('.'));
+    rest.is_some_and(|(_, key)| !changes::OF_LISTENERS.contains(&key))
 }
 
 /// Keys and certificates: what a running Kafka reads again for one listener at a time. The rest of `ssl.` and `sasl.` is

@@ -12,10 +12,10 @@ use super::super::script::Script;
 use super::produce::topic;
 
 const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
+pub const BROKER: i8 = 4;
 const LOGGER: i8 = 8;
 
-fn describe_request(resources: &[(i8, &str, Option<&[&str]>)], synonyms: bool, words: bool) -> RequestKind {
+pub fn describe_request(resources: &[(i8, &str, Option<&[&str]>)], synonyms: bool, words: bool) -> RequestKind {
     let resources = resources.iter().map(|(kind, name, keys)| {
         let keys = keys.map(|keys| keys.iter().map(|key| text(key)).collect());
         DescribeConfigsResource::default()
@@ -96,12 +96,12 @@ fn full(resources: &[(i8, &str, &[(&str, Option<&str>)])], validate_only: bool) 
     )
 }
 
-const SET: i8 = 0;
-const DELETE: i8 = 1;
+pub const SET: i8 = 0;
+pub const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
-fn incremental(resources: &[(i8, &str, &[(&str, i8, Option<&str>)])], validate_only: bool) -> RequestKind {
+pub fn incremental(resources: &[(i8, &str, &[(&str, i8, Option<&str>)])], validate_only: bool) -> RequestKind {
     use incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
     let resources = resources.iter().map(|(kind, name, configs)| {
         let configs = configs.iter().map(|(key, operation, value)| {

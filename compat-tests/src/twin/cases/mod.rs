@@ -1,5 +1,6 @@
 //! The conversations, by subject.
 
+mod broker_configs;
 mod cluster;
 mod configs;
 mod controller;
@@ -60,6 +61,7 @@ pub const ALL: &[(&str, fn(&mut Script) -> Result<()>)] = &[
     ("only-with-kraft", controller::only_with_kraft),
     ("client-quotas", quotas::client_quotas),
     ("mutation-quotas", quotas::mutations),
+    ("broker-configs", broker_configs::run),
     // Last: the topic of the groups is made.
     ("coordinators", groups::coordinators),
     ("groups", groups::lives),
