@@ -2,9 +2,8 @@
 //!
 //! - Any broker writes. Other brokers, and this one, hear of it by the change node.
 //! - First failing check of an entity wins: those of [`QuotaEntity`], an address that is none (INVALID_REQUEST), then key by
-//!   key one that the entity does not have or a value that is no whole number where it must be (INVALID_REQUEST). What only
-//!   the whole then shows, a negative rate of connections, is UNKNOWN_SERVER_ERROR, and nothing with validate_only, as on a
-//!   live 3.9.1.
+//!   key one that the entity does not have or a value that is no whole number, at least 0, where it must be
+//!   (INVALID_REQUEST). What is no number is 0 then, as on a live 3.9.1.
 //! - An entity that stands twice is changed twice and answered once, with its last outcome.
 //! - A removal of what is not there is a success. An entity without quotas has no node.
 
@@ -69,9 +68,6 @@ async fn alter(ctx: &RequestContext<'_>, pairs: &[Pair], change: &Change, valida
     }
     if validate_only {
         return Ok(());
-    }
-    if configs.get(CONNECTION_CREATION_RATE).is_some_and(|rate| rate.starts_with('-')) {
-        return Err(Refusal { code: ErrorCode::UnknownServerError, message: None });
     }
     Ok(admin.set_quota_configs(&entity, configs).await?)
 }

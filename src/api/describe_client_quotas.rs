@@ -27,7 +27,7 @@ pub async fn handle(
 ) -> Result<DescribeClientQuotasResponse, Close> {
     let answer = DescribeClientQuotasResponse::default();
     Ok(match entries(ctx, &request).await {
-        Ok(entries) => answer.with_error_message(None).with_entries(Some(entries)),
+        Ok(entries) => answer.with_error_message(Some(StrBytes::default())).with_entries(Some(entries)),
         Err(refusal) => {
             answer.with_error_code(refusal.code.code()).with_error_message(refusal.text()).with_entries(None)
         }

@@ -122,7 +122,7 @@ async fn a_topic_of_many_partitions_costs_two_transactions_and_two_to_delete() {
 
     let now = async || node.eyes.create("/now-", None, CreateMode::PersistentSequential).await.unwrap();
     let before = made_by(&node, &[now().await]).await;
-    node.admin.delete_topic("t").await.unwrap();
+    node.admin.delete_topic("t", &mut Mutations::unlimited()).await.unwrap();
     assert!(node.admin.wait_until_gone("t", created.id, 20_000).await);
     let gone = async {
         while node.node("/admin/delete_topics/t").await.is_some() {
@@ -146,7 +146,7 @@ async fn nodes_that_are_there_already_do_not_keep_a_topic_from_being_made() {
     let config = r#"{"version":1,"config":{"retention.ms":"3600000"}}"#;
     assert_eq!(node.node("/config/topics/t").await, Some((config.into(), 1, 0)));
     node.eyes.create("/brokers/topics/t/partitions/3", None, CreateMode::Persistent).await.unwrap();
-    node.admin.create_partitions("t", 5, None, false).await.unwrap();
+    node.admin.create_partitions("t", 5, None, false, &mut Mutations::unlimited()).await.unwrap();
     assert!(node.admin.wait_for_leaders("t", 5, 20_000).await);
 }
 
