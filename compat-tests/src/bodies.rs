@@ -52,6 +52,9 @@ impl Buf for Body {
     fn try_get_i64(&mut self) -> Result<i64, TryGetError> {
         Ok(i64::from_be_bytes(self.give(1i64.to_be_bytes())))
     }
+    fn try_get_f64(&mut self) -> Result<f64, TryGetError> {
+        Ok(f64::from_be_bytes(self.give(1f64.to_be_bytes())))
+    }
     fn try_copy_to_slice(&mut self, into: &mut [u8]) -> Result<(), TryGetError> {
         into.fill(b'i');
         self.bytes.extend_from_slice(into);

@@ -45,9 +45,9 @@ pub async fn handle(ctx: &RequestContext<'_>, request: CreateTopicsRequest) -> R
         let created = match made {
             Ok(created) => created,
             Err(error) => {
-                return answer
-                    .with_error_code(error.code.code())
-                    .with_error_message(error.told().map(StrBytes::from_string));
+                // Of an exceeded quota Kafka says nothing here.
+                let told = error.told().filter(|_| error.code != ErrorCode::ThrottlingQuotaExceeded);
+                return answer.with_error_code(error.code.code()).with_error_message(told.map(StrBytes::from_string));
             }
         };
         let answer = if ctx.version() >= 7 { answer.with_topic_id(created.id.0) } else { answer };

@@ -290,6 +290,8 @@ pub enum AlterError {
     Refused { key: String, why: &'static str },
     #[error("{key}={new}: a pool of {current} threads can be altered to {} up to {} in one step", (current / 2).max(1), current * 2)]
     Threads { key: String, new: i64, current: i64 },
+    #[error("{key}: there is no class {class}")]
+    Class { key: &'static str, class: String },
     #[error("{key}={value} would leave a listener without connections")]
     NoConnections { key: String, value: i64 },
     #[error("{local}={value} should not be more than {all}={limit}")]

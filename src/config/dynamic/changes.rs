@@ -9,6 +9,10 @@ pub const OF_LISTENERS: &[&str] = &["max.connections", "max.connection.creation.
 
 const NETWORK_THREADS: &str = "num.network.threads";
 
+const REPORTERS: &str = "metric.reporters";
+/// What a broker has without anything else on its class path.
+const JMX_REPORTER: &str = "org.apache.kafka.common.metrics.JmxReporter";
+
 /// Sizes of pools. One may at most double or halve in one step.
 const POOLS: &[&str] = &[
     "background.threads",
@@ -38,7 +42,15 @@ pub fn check(before: &Layers<'_>, after: &Layers<'_>, config: &BrokerConfig) -> 
             }
         }
     }
+    check_reporters(&before, &after)?;
     check_local_retention(&before, &after)
+}
+
+/// Java classes, which a broker makes objects of as soon as it is told of them.
+fn check_reporters(before: &Texts, after: &Texts) -> Result<(), AlterError> {
+    let Some(names) = after.get(REPORTERS).filter(|names| before.get(REPORTERS) != Some(names)) else { return Ok(()) };
+    let unknown = names.split(',').map(str::trim).find(|name| !name.is_empty() && *name != JMX_REPORTER);
+    unknown.map_or(Ok(()), |class| Err(AlterError::Class { key: REPORTERS, class: class.to_owned() }))
 }
 
 /// The value of `own`, else of `key`, else its default.

@@ -124,6 +124,7 @@ fn what_may_be_altered() {
         ("sasl.enabled.mechanisms", "GSSAPI", false),
         ("ssl.cipher.suites", "a,b", false),
         ("ssl.protocol", "TLSv1.2", false),
+        ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter", true),
     ] {
         assert_eq!(check(key, value, all), Ok(()), "{key}={value}");
     }
@@ -146,6 +147,7 @@ fn what_may_be_altered() {
         ("listeners", "PLAINTEXT://:1", false, "cannot be changed while the broker runs"),
         ("listener.name.a.ssl.key.password", "s", false, "encryption of stored passwords is not there yet"),
         ("log.cleaner.dedupe.buffer.size", "5", false, "should be more than 1 MiB"),
+        ("metric.reporters", "no.such.Class", true, "metric.reporters: there is no class no.such.Class"),
     ] {
         let answer = check(key, value, all).unwrap_err();
         assert!(answer.contains(error), "{key}={value}: {answer}");
