@@ -194,17 +194,20 @@ impl Group {
         if self.state == State::Empty {
             return !protocol_type.is_empty() && !protocols.is_empty();
         }
-        let all_have = |name: &Arc<str>| self.support.get(name) == Some(&self.members.len());
-        self.protocol_type.as_deref() == Some(protocol_type) && protocols.iter().any(|(name, _)| all_have(name))
+        self.protocol_type.as_deref() == Some(protocol_type) && protocols.iter().any(|(name, _)| self.all_have(name))
+    }
+
+    /// True of every protocol while there are no members: all have left, and those who were given an id have not come yet.
+    fn all_have(&self, protocol: &Arc<str>) -> bool {
+        self.support.get(protocol).copied().unwrap_or(0) == self.members.len()
     }
 
     /// The protocol most members prefer among those that all support; of equals the one that comes first in the leader's
     /// list.
     pub fn select_protocol(&self) -> Option<Arc<str>> {
-        let all_have = |name: &Arc<str>| self.support.get(name) == Some(&self.members.len());
         let mut votes: HashMap<&Arc<str>, usize> = HashMap::new();
         for member in self.members.values() {
-            let vote = member.protocols.iter().map(|(name, _)| name).find(|name| all_have(name))?;
+            let vote = member.protocols.iter().map(|(name, _)| name).find(|name| self.all_have(name))?;
             *votes.entry(vote).or_default() += 1;
         }
         let leader = self.leader.as_ref().and_then(|leader| self.members.get(leader))?;

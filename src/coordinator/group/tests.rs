@@ -508,3 +508,19 @@ fn static_members_without_a_rebalance_timeout_are_waited_for_until_their_session
         assert_eq!(bench.state(), State::Empty);
     }
 }
+
+/// The group waits for the newcomer, so it is not empty, and there is nobody whose protocols could differ.
+#[test]
+fn who_was_given_an_id_may_join_when_all_others_have_gone() {
+    let mut bench = Bench::default();
+    let old = bench.stable();
+    let told = bench.join(|join| join.require_known_member_id = true);
+    let newcomer = bench.joined(told).member_id.clone();
+    assert_eq!(bench.leave(&old), E::None);
+    assert_eq!(bench.state(), State::PreparingRebalance);
+    let join = bench.join(|join| {
+        join.require_known_member_id = true;
+        join.member_id = newcomer.clone();
+    });
+    assert_eq!((bench.joined(join).error, &bench.joined(join).leader), (E::None, &newcomer));
+}
