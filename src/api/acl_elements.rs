@@ -18,7 +18,7 @@ pub struct Elements {
 
 impl Elements {
     /// Kafka cannot read a request with an UNKNOWN in it, and closes the connection; a number without a name passes.
-    pub fn check(&self) -> Result<(), Close> {
+    fn check(&self) -> Result<(), Close> {
         match [self.resource_type, self.pattern_type, self.operation, self.permission_type].contains(&UNKNOWN) {
             true => Err(Close("an ACL with unknown elements".into())),
             false => Ok(()),
@@ -26,7 +26,10 @@ impl Elements {
     }
 }
 
-/// Code and text while there is no authorizer.
-pub fn disabled() -> (i16, Option<StrBytes>) {
-    (ErrorCode::SecurityDisabled.code(), Some(StrBytes::from_static_str("there is no authorizer")))
+/// Code and text for each of `asked` while there is no authorizer.
+pub fn refused(asked: impl IntoIterator<Item = Elements>) -> Result<(i16, Option<StrBytes>), Close> {
+    for elements in asked {
+        elements.check()?;
+    }
+    Ok((ErrorCode::SecurityDisabled.code(), Some(StrBytes::from_static_str("there is no authorizer"))))
 }

@@ -4,21 +4,17 @@
 use kafka_protocol::messages::create_acls_response::AclCreationResult;
 use kafka_protocol::messages::{CreateAclsRequest, CreateAclsResponse};
 
-use super::acl_elements::{Elements, disabled};
+use super::acl_elements::{Elements, refused};
 use super::context::RequestContext;
 use super::serve::Close;
 
 pub async fn handle(_: &RequestContext<'_>, request: CreateAclsRequest) -> Result<CreateAclsResponse, Close> {
-    for acl in &request.creations {
-        let elements = Elements {
-            resource_type: acl.resource_type,
-            pattern_type: acl.resource_pattern_type,
-            operation: acl.operation,
-            permission_type: acl.permission_type,
-        };
-        elements.check()?;
-    }
-    let (code, why) = disabled();
-    let refused = AclCreationResult::default().with_error_code(code).with_error_message(why);
-    Ok(CreateAclsResponse::default().with_results(vec![refused; request.creations.len()]))
+    let (code, why) = refused(request.creations.iter().map(|acl| Elements {
+        resource_type: acl.resource_type,
+        pattern_type: acl.resource_pattern_type,
+        operation: acl.operation,
+        permission_type: acl.permission_type,
+    }))?;
+    let each = AclCreationResult::default().with_error_code(code).with_error_message(why);
+    Ok(CreateAclsResponse::default().with_results(vec![each; request.creations.len()]))
 }

@@ -3,7 +3,7 @@
 
 use kafka_protocol::messages::{DescribeAclsRequest, DescribeAclsResponse};
 
-use super::acl_elements::{Elements, disabled};
+use super::acl_elements::{Elements, refused};
 use super::context::RequestContext;
 use super::serve::Close;
 
@@ -14,7 +14,6 @@ pub async fn handle(_: &RequestContext<'_>, filter: DescribeAclsRequest) -> Resu
         operation: filter.operation,
         permission_type: filter.permission_type,
     };
-    elements.check()?;
-    let (code, why) = disabled();
+    let (code, why) = refused([elements])?;
     Ok(DescribeAclsResponse::default().with_error_code(code).with_error_message(why))
 }

@@ -91,7 +91,9 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) 
                     walked = 0;
                     yield_now().await;
                 }
-                let outcome = match admit(ctx, &snapshot, &request, data, &frame, AT_ONCE.saturating_sub(announced)) {
+                let now_ms = ctx.services.clock.wall_ms();
+                let at_once = AT_ONCE.saturating_sub(announced);
+                let outcome = match admit(ctx, &snapshot, &request, data, &frame, now_ms, at_once) {
                     Ok(admitted) => append(ctx, admitted, &mut frame).await?,
                     Err(refused) => Err(refused),
                 };
@@ -99,7 +101,7 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) 
                 if outcome.as_ref().is_ok_and(|(_, append)| append.info.log_append_time_ms < 0)
                     && let Some(max_timestamp) = batch::max_timestamp(records)
                 {
-                    ctx.services.telltales.produced(ctx, data.topic(&frame), max_timestamp);
+                    ctx.services.telltales.produced(ctx, data.topic(&frame), max_timestamp, now_ms);
                 }
                 if at + 1 < request.partitions.len() {
                     walked = walked.saturating_add(batch::walked(records));
@@ -191,6 +193,7 @@ fn admit(
     request: &ProduceRequest,
     data: &PartitionData,
     frame: &[u8],
+    now_ms: i64,
     decompressed_max: usize,
 ) -> Result<Admitted, PartitionResponse> {
     let topic = data.topic(frame);
@@ -219,7 +222,7 @@ fn admit(
     let params = AppendParams {
         origin: Origin::Client { produce_version: version },
         leader_epoch: partition.leader_epoch(),
-        now_ms: ctx.services.clock.wall_ms(),
+        now_ms,
         decompressed_max,
     };
     Ok(Admitted { partition, acks, params, range })

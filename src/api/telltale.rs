@@ -288,9 +288,9 @@ impl Telltales {
         }));
     }
 
-    /// Records up to this late were sent; ms since the epoch.
-    pub fn produced(&self, ctx: &RequestContext<'_>, topic: &str, max_timestamp: i64) {
-        if let Some(trap) = mistaken(topic, max_timestamp, ctx.services.clock.wall_ms()) {
+    /// Records up to this late were sent; both ms since the epoch.
+    pub fn produced(&self, ctx: &RequestContext<'_>, topic: &str, max_timestamp: i64, now_ms: i64) {
+        if let Some(trap) = mistaken(topic, max_timestamp, now_ms) {
             self.tell(ctx, &trap);
         }
     }
