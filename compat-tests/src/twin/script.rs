@@ -349,15 +349,14 @@ impl Script {
     pub fn await_group(&mut self, group: &str, state: &str, members: usize) -> Result<()> {
         let groups = vec![GroupId(StrBytes::from_string(group.to_owned()))];
         let request = RequestKind::DescribeGroups(DescribeGroupsRequest::default().with_groups(groups));
-        let frame = raw::frame(ApiKey::DescribeGroups, 0, 7, &request)?;
-        self.await_answer(ApiKey::DescribeGroups, 0, &frame, |response| match response {
+        let what = format!("have {group} {state} with {members} members");
+        self.until(&what, ApiKey::DescribeGroups, 0, &request, |response| match response {
             ResponseKind::DescribeGroups(described) => described
                 .groups
                 .first()
                 .is_some_and(|group| *group.group_state == *state && group.members.len() == members),
             _ => false,
         })
-        .with_context(|| format!("{group} does not come to be {state} with {members} members"))
     }
 
     /// Waits until both brokers say that `key` of broker 1 is `value`: Kafka acts on a change when ZooKeeper tells it of
@@ -368,8 +367,7 @@ impl Script {
             .with_resource_name(StrBytes::from_static_str("1"))
             .with_configuration_keys(Some(vec![StrBytes::from_static_str(key)]));
         let request = RequestKind::DescribeConfigs(DescribeConfigsRequest::default().with_resources(vec![resource]));
-        let frame = raw::frame(ApiKey::DescribeConfigs, 1, 7, &request)?;
-        self.await_answer(ApiKey::DescribeConfigs, 1, &frame, |response| match response {
+        self.until(&format!("have {key}={value}"), ApiKey::DescribeConfigs, 1, &request, |response| match response {
             ResponseKind::DescribeConfigs(described) => described
                 .results
                 .iter()
@@ -377,44 +375,18 @@ impl Script {
                 .any(|config| *config.name == *key && config.value.as_deref() == Some(value)),
             _ => false,
         })
-        .with_context(|| format!("{key} does not come to be {value}"))
     }
 
     /// Waits until both brokers know the coordinator of groups. Not compared.
     pub fn await_coordinator(&mut self) -> Result<()> {
         let request = FindCoordinatorRequest::default().with_key(StrBytes::from_static_str("any"));
-        let frame = raw::frame(ApiKey::FindCoordinator, 0, 7, &RequestKind::FindCoordinator(request))?;
-        self.await_answer(
+        self.until(
+            "a coordinator",
             ApiKey::FindCoordinator,
             0,
-            &frame,
+            &RequestKind::FindCoordinator(request),
             |response| matches!(response, ResponseKind::FindCoordinator(found) if found.error_code == 0),
         )
-        .context("no coordinator")
-    }
-
-    fn await_answer(
-        &mut self,
-        api: ApiKey,
-        version: i16,
-        frame: &[u8],
-        wanted: impl Fn(&ResponseKind) -> bool,
-    ) -> Result<()> {
-        for side in &mut self.sides {
-            let until = Instant::now() + LIMIT;
-            loop {
-                let Heard::Reply(bytes) = side.exchange(frame)? else { bail!("{} does not answer", side.who) };
-                let (_, response) = raw::decode(api, version, bytes)?;
-                if wanted(&response) {
-                    break;
-                }
-                if Instant::now() > until {
-                    bail!("{} still answers {response:?}", side.who);
-                }
-                thread::sleep(Duration::from_millis(20));
-            }
-        }
-        Ok(())
     }
 
     /// Fresh connections for the next step.
