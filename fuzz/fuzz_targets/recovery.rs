@@ -156,13 +156,15 @@ struct State {
 }
 
 impl State {
-    /// Reads everything. Where the log was `checked`, every batch must be sound and found by offset and by time.
+    /// Reads everything. Where the log was `checked`, every batch must be sound and found by offset, and by time as far as
+    /// the records in front can be read: a checksum that fits says nothing of what stands behind it.
     fn of(log: &Log, checked: bool) -> State {
         let offsets = log.offsets();
         assert!(Offset::ZERO <= offsets.log_start && offsets.log_start <= offsets.last_stable);
         assert!(offsets.last_stable <= offsets.high_watermark && offsets.high_watermark <= offsets.log_end);
         let mut bytes = Vec::new();
         let mut at = offsets.log_start;
+        let mut readable = true;
         while at < offsets.log_end {
             let read = match log.read(at, offsets.log_end, 1 << 16, true) {
                 Ok(read) => read,
@@ -181,7 +183,7 @@ impl State {
                 at = last_offset(&raw) + 1;
                 if checked {
                     assert!(raw.crc_matches(), "an unsound batch below {at}");
-                    by_time(log, &raw, offsets);
+                    readable = readable && by_time(log, &raw, offsets);
                 }
                 bytes.extend_from_slice(raw.bytes);
             }
@@ -207,18 +209,25 @@ fn last_offset(raw: &klamm::wire::batch::RawBatch<'_>) -> Offset {
     }
 }
 
-/// Looking for a batch's largest timestamp finds a record at or before that batch.
-fn by_time(log: &Log, raw: &klamm::wire::batch::RawBatch<'_>, offsets: LogOffsets) {
-    let Ok(batch) = raw.v2() else { return };
-    if batch.header.codec_bits() != 0 || batch.header.is_control() || batch.check_records().is_err() {
-        return;
+/// Looking for a batch's largest timestamp finds a record at or before that batch. False where the batch cannot be read
+/// here (compressed, of an old format, records that are none): a search may stop at it.
+fn by_time(log: &Log, raw: &klamm::wire::batch::RawBatch<'_>, offsets: LogOffsets) -> bool {
+    let Some(batch) = raw.v2().ok().filter(|batch| batch.header.codec_bits() == 0 && batch.check_records().is_ok())
+    else {
+        return false;
+    };
+    if batch.header.is_control() {
+        return true;
     }
     let latest = batch.records().flatten().map(|record| record.timestamp(&batch.header)).max();
-    let Some(latest) = latest.filter(|latest| *latest >= 0 && *latest == batch.header.max_timestamp) else { return };
-    if let Some(found) = log.offset_for_timestamp(latest, offsets.log_end).expect("a search") {
+    let latest = latest.filter(|latest| *latest >= 0 && *latest == batch.header.max_timestamp);
+    if let Some(latest) = latest
+        && let Some(found) = log.offset_for_timestamp(latest, offsets.log_end).expect("a search")
+    {
         assert!(found.timestamp_ms >= latest);
         assert!(found.offset >= offsets.log_start && found.offset < offsets.log_end, "{found:?} in {offsets:?}");
     }
+    true
 }
 
 /// A log that came up takes records; they stand where it ended.
