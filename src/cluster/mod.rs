@@ -3,6 +3,7 @@
 
 mod configs;
 pub mod internal_topics;
+pub mod peer;
 mod snapshot;
 
 mod session;
