@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
@@ -130,7 +131,7 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
     }
     let mut writer = loading.producers;
     let mut epochs = loading.epochs;
-    prepend_epochs(&mut epochs, &segments, log_start)?;
+    prepend_epochs(&mut epochs, &segments, log_start..log_end)?;
     epochs.truncate_from_start(log_start);
     epochs.truncate_from_end(log_end);
     let epochs_changed = epochs != epochs_before;
@@ -381,11 +382,13 @@ impl Loading<'_> {
 }
 
 /// Finds the epochs between the log start and the first known one: the log start moves in the checkpoint later than in
-/// the epochs' file, and a crash can bring it back.
-fn prepend_epochs(epochs: &mut EpochCache, segments: &[Arc<Segment>], log_start: Offset) -> io::Result<()> {
-    let Some(known) = epochs.entries().first().map(|(_, start)| *start).filter(|start| *start > log_start) else {
+/// the epochs' file, and a crash can bring it back. Where none is known, those of the whole log: a file that names none
+/// must not let a lower epoch in behind records that have one.
+fn prepend_epochs(epochs: &mut EpochCache, segments: &[Arc<Segment>], log: Range<Offset>) -> io::Result<()> {
+    let known = epochs.entries().first().map_or(log.end, |(_, start)| *start);
+    if known <= log.start {
         return Ok(());
-    };
+    }
     let mut earlier = EpochCache::default();
     'segments: for segment in segments.iter().filter(|segment| segment.base() < known && !segment.is_empty()) {
         let file = segment.log().get()?;

@@ -70,11 +70,10 @@ struct Expected {
     as_it_lies: Option<i64>,
     unreadable: Option<i64>,
     skipped: Option<i64>,
-    epochs_forgotten: bool,
     producers_forgotten: bool,
 }
 
-/// `24`, `24 from 5`, `24, 22 as it lies`, `24, 14 unreadable`, `24, 14 skipped`, `24, epochs forgotten`.
+/// `24`, `24 from 5`, `24, 22 as it lies`, `24, 14 unreadable`, `24, 14 skipped`, `24, producers forgotten`.
 fn expected(cell: &str) -> Expected {
     let number = |text: &str| text.trim().parse::<i64>().unwrap_or_else(|_| panic!("{cell}"));
     let (end, more) = cell.split_once(',').unwrap_or((cell, ""));
@@ -85,7 +84,6 @@ fn expected(cell: &str) -> Expected {
         as_it_lies: more.strip_suffix("as it lies").map(number),
         unreadable: more.strip_suffix("unreadable").map(number),
         skipped: more.strip_suffix("skipped").map(number),
-        epochs_forgotten: more.trim() == "epochs forgotten",
         producers_forgotten: more.trim() == "producers forgotten",
     }
 }
@@ -121,7 +119,7 @@ fn check(log: &Log, written: &[(Offset, Vec<u8>)], expected: &Expected, what: &s
     check_lookups(log, &found, what);
     if !found.is_empty() {
         let epochs = [(LeaderEpoch(0), Offset(expected.start)), (LeaderEpoch(1), Offset(12))];
-        let known = |start: Offset| start.0 < expected.end && !expected.epochs_forgotten;
+        let known = |start: Offset| start.0 < expected.end;
         let held = epochs.into_iter().filter(|(_, start)| known(*start)).collect::<Vec<_>>();
         assert_eq!(log.epochs.read().entries(), held, "{what}");
         let producers = log.producers();

@@ -122,6 +122,7 @@ pub const DAMAGES: &[(&str, fn(&Damaged<'_>))] = &[
     ("leader epochs of garbage", |d| d.write(LEADER_EPOCH, b"0\nmany\n\xff")),
     ("leader epochs of zeros", |d| d.write(LEADER_EPOCH, &[0; 10])),
     ("leader epochs with a line short", |d| d.write(LEADER_EPOCH, b"0\n2\n0 0\n")),
+    ("leader epochs that are none", |d| d.write(LEADER_EPOCH, b"0\n0\n")),
     ("leader epochs empty", |d| d.write(LEADER_EPOCH, b"")),
     ("snapshot of garbage", |d| d.write(SNAPSHOT, &[9; 56])),
     ("snapshot empty", |d| d.write(SNAPSHOT, &[])),
