@@ -44,7 +44,8 @@ fuzz_target!(|bytes: &[u8]| {
     convert_up(&bytes, choice >> 1);
 });
 
-/// One batch comes of a set, at the log's end, and going down again gives messages at the same offsets.
+/// One batch comes of a set, at the log's end, and going down again gives messages at the same offsets. (Uncompressed
+/// records of magic 2 keep what offsets they came with, as in Kafka.)
 fn convert_up(bytes: &[u8], version: u8) {
     let config = TopicConfig::default();
     let context = Context {
@@ -65,7 +66,9 @@ fn convert_up(bytes: &[u8], version: u8) {
     assert_eq!(last.0, 999 + i64::from(batch.header.record_count));
     let mut out = Vec::new();
     let mut down = DownConversion::new(stored, 1, Offset(1000));
-    if down.convert_next(&mut out, &mut Scratch::default()).is_ok_and(|found| found) {
+    let with_gaps = batch.header.codec_bits() == 0
+        && !batch.records().flatten().map(|record| i64::from(record.offset_delta)).eq(0..last.0 - 999);
+    if !with_gaps && down.convert_next(&mut out, &mut Scratch::default()).is_ok_and(|found| found) {
         let offset = Batches::new(&out).flatten().last().map(|raw| raw.offset());
         assert_eq!(offset, Some(last));
     }
