@@ -3,7 +3,8 @@
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::decide::{ElectionType, Target};
+use super::decide::{AlterPartition, ElectionType, Target};
+use super::state::Leadership;
 use crate::metastore::schema::ReplicaAssignment;
 use crate::types::{BrokerId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
@@ -17,12 +18,32 @@ pub type Elected = Vec<(TopicPartition, Result<BrokerId, ErrorCode>)>;
 pub type Reassigned = Vec<(TopicPartition, Result<(), (ErrorCode, &'static str)>)>;
 /// Partitions on their way to other replicas.
 pub type Reassignments = Vec<(TopicPartition, ReplicaAssignment)>;
+/// For each partition of an [`AlterPartition`], in its order: the state now, or why it is not what was wanted.
+pub type AlteredIsrs = Vec<Result<Leadership, ErrorCode>>;
 
 /// A question and where its answer goes. Dropped unanswered where nobody is active.
 pub(super) enum Asked {
-    ElectLeaders { partitions: Vec<TopicPartition>, kind: ElectionType, answer: oneshot::Sender<Elected> },
-    AlterReassignments { wanted: Vec<(TopicPartition, Target)>, answer: oneshot::Sender<Reassigned> },
-    ListReassignments { answer: oneshot::Sender<Reassignments> },
+    ElectLeaders {
+        partitions: Vec<TopicPartition>,
+        kind: ElectionType,
+        answer: oneshot::Sender<Elected>,
+    },
+    AlterReassignments {
+        wanted: Vec<(TopicPartition, Target)>,
+        answer: oneshot::Sender<Reassigned>,
+    },
+    AlterPartition {
+        request: AlterPartition,
+        answer: oneshot::Sender<Result<AlteredIsrs, ErrorCode>>,
+    },
+    ControlledShutdown {
+        broker: BrokerId,
+        broker_epoch: Option<i64>,
+        answer: oneshot::Sender<Result<Vec<TopicPartition>, ErrorCode>>,
+    },
+    ListReassignments {
+        answer: oneshot::Sender<Reassignments>,
+    },
 }
 
 /// NOT_CONTROLLER: this broker is not the active controller, or ceased to be while it was asked.
@@ -60,9 +81,31 @@ impl Questions {
         self.ask(|answer| Asked::ListReassignments { answer }).await
     }
 
+    /// Changes ISRs as their leader wants. The inner error refuses the whole request: STALE_BROKER_EPOCH.
+    pub async fn alter_partition(
+        &self,
+        request: AlterPartition,
+    ) -> Result<Result<AlteredIsrs, ErrorCode>, NotController> {
+        self.ask(|answer| Asked::AlterPartition { request, answer }).await
+    }
+
+    /// Makes others lead what `broker` leads, and takes it out of every ISR; what it leads after that. `broker_epoch` is
+    /// `None` for a request that carries none (version 0 and 1). The inner error: BROKER_NOT_AVAILABLE,
+    /// UNKNOWN_SERVER_ERROR or STALE_BROKER_EPOCH.
+    pub async fn controlled_shutdown(
+        &self,
+        broker: BrokerId,
+        broker_epoch: Option<i64>,
+    ) -> Result<Result<Vec<TopicPartition>, ErrorCode>, NotController> {
+        self.ask(|answer| Asked::ControlledShutdown { broker, broker_epoch, answer }).await
+    }
+
     async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Asked) -> Result<T, NotController> {
         let (sender, answer) = oneshot::channel();
         self.0.send(question(sender)).await.map_err(|_| NotController)?;
         answer.await.map_err(|_| NotController)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,6 +53,11 @@ impl State {
         self.batch.metadata.insert(tp.clone());
     }
 
+    /// A partition's metadata to everyone.
+    pub(super) fn tell_change(&mut self, tp: &TopicPartition) {
+        self.batch.metadata.insert(tp.clone());
+    }
+
     pub(super) fn tell_metadata(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) {
         self.batch.metadata.extend(partitions);
         self.batch.brokers_changed = true;

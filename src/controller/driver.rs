@@ -24,7 +24,7 @@ use super::channel::{Answered, Channel, Peers};
 use super::decide::{Context, Effect, Event, LoadedTopic, decide};
 use super::fence::{Fence, Lost};
 use super::receiver::ControlReceiver;
-use super::state::State;
+use super::state::{Leadership, State};
 use crate::clock::Clock;
 use crate::cluster::{
     Broker, DynamicConfigs, Registrar, Session, read_overrides, read_registration, settle, until_known,
@@ -36,7 +36,8 @@ use crate::metastore::schema::{
 use crate::metastore::{CreateMode, Error, Metastore, Op, OpResult, SessionState, Watch};
 use crate::random::Random;
 use crate::spawn::Spawner;
-use crate::types::BrokerId;
+use crate::types::{BrokerId, TopicPartition};
+use crate::wire::error_code::ErrorCode;
 
 /// What the driver works with.
 pub struct Parts {
@@ -107,9 +108,18 @@ struct Term {
     state: State,
     fence: Fence,
     channels: BTreeMap<BrokerId, Channel>,
-    /// Of the question that is being answered.
+    answer: Answer,
+}
+
+/// Collected for the question that is being answered.
+#[derive(Default)]
+struct Answer {
     elected: Elected,
     reassigned: Reassigned,
+    isrs: BTreeMap<usize, Result<(TopicPartition, Leadership), ErrorCode>>,
+    still_led: Vec<TopicPartition>,
+    /// Instead of all others.
+    refused: Option<ErrorCode>,
 }
 
 /// The task behind [`start`](super::start).
@@ -272,13 +282,7 @@ impl Driver {
         tracing::info!(epoch, "elected as controller");
         let fence = Fence { store, epoch_version };
         let state = State::new(self.parts.broker, epoch, self.parts.config.delete_topic_enable);
-        self.term = Some(Term {
-            state,
-            fence: fence.clone(),
-            channels: BTreeMap::new(),
-            elected: Vec::new(),
-            reassigned: Vec::new(),
-        });
+        self.term = Some(Term { state, fence: fence.clone(), channels: BTreeMap::new(), answer: Answer::default() });
         // A replaced leader's reads could lag behind what it must see.
         until_known(&*fence.store, || fence.store.sync("/")).await?;
         self.ensure_features(&*fence.store).await?;
@@ -415,13 +419,25 @@ impl Driver {
         match asked {
             Asked::ElectLeaders { partitions, kind, answer } => {
                 self.process(Event::ElectLeaders { partitions, kind }).await?;
-                let elected = self.term.as_mut().map(|term| std::mem::take(&mut term.elected));
-                let _ = answer.send(elected.unwrap_or_default());
+                let _ = answer.send(self.take_answer().elected);
             }
             Asked::AlterReassignments { wanted, answer } => {
                 self.process(Event::AlterReassignments(wanted)).await?;
-                let reassigned = self.term.as_mut().map(|term| std::mem::take(&mut term.reassigned));
-                let _ = answer.send(reassigned.unwrap_or_default());
+                let _ = answer.send(self.take_answer().reassigned);
+            }
+            Asked::AlterPartition { request, answer } => {
+                self.process(Event::AlterPartition(request)).await?;
+                let Answer { isrs, refused, .. } = self.take_answer();
+                let changed = isrs.values().flatten().map(|(tp, _)| tp.clone()).collect();
+                let altered = isrs.into_values().map(|outcome| outcome.map(|(_, leadership)| leadership)).collect();
+                let _ = answer.send(refused.map_or(Ok(altered), Err));
+                // A reassignment it completes moves on under a later epoch, of which the leader must not hear first.
+                self.process(Event::IsrAnswered(changed)).await?;
+            }
+            Asked::ControlledShutdown { broker, broker_epoch, answer } => {
+                self.process(Event::ControlledShutdown { broker, broker_epoch }).await?;
+                let Answer { still_led, refused, .. } = self.take_answer();
+                let _ = answer.send(refused.map_or(Ok(still_led), Err));
             }
             Asked::ListReassignments { answer } => {
                 let running = self.term.as_ref().map(|term| term.state.reassignments());
@@ -429,6 +445,10 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    fn take_answer(&mut self) -> Answer {
+        self.term.as_mut().map(|term| std::mem::take(&mut term.answer)).unwrap_or_default()
     }
 
     /// One event and all that follows from it.
@@ -582,11 +602,23 @@ async fn perform(
             None
         }
         Effect::Elected(tp, outcome) => {
-            term.elected.push((tp, outcome));
+            term.answer.elected.push((tp, outcome));
             None
         }
         Effect::Reassigned(tp, outcome) => {
-            term.reassigned.push((tp, outcome));
+            term.answer.reassigned.push((tp, outcome));
+            None
+        }
+        Effect::IsrChanged { at, outcome } => {
+            term.answer.isrs.insert(at, outcome);
+            None
+        }
+        Effect::StillLed(partitions) => {
+            term.answer.still_led = partitions;
+            None
+        }
+        Effect::Refused(code) => {
+            term.answer.refused = Some(code);
             None
         }
         Effect::Decide(event) => Some(event),

@@ -14,12 +14,15 @@ pub enum Choice {
     Preferred,
     /// As [`Choice::Preferred`], but the next ones will do: the leader is not among the replicas any more.
     Reassign,
+    /// The leader's broker is about to stop, which makes it as good as dead.
+    ControlledShutdown,
 }
 
 /// The leadership after an election among members of the ISR, with the leader epoch one higher; `None` when none of those
 /// that `choice` admits is live.
 ///
-/// `replicas` in assignment order. Where there was no leader the new ISR is the old one without those that are not live.
+/// `replicas` in assignment order. Where there is no leader, or soon will not be, the new ISR is the old one without those
+/// that are not live.
 pub fn elect(
     choice: Choice,
     replicas: &[BrokerId],
@@ -30,7 +33,9 @@ pub fn elect(
     let candidates = if choice == Choice::Preferred { replicas.get(..1)? } else { replicas };
     let leader = candidates.iter().copied().find(|id| live(*id) && before.isr.contains(id))?;
     let isr = match choice {
-        Choice::Offline | Choice::Unclean => before.isr.iter().copied().filter(|id| live(*id)).collect(),
+        Choice::Offline | Choice::Unclean | Choice::ControlledShutdown => {
+            before.isr.iter().copied().filter(|id| live(*id)).collect()
+        }
         Choice::Preferred | Choice::Reassign => before.isr.clone(),
     };
     let leader_epoch = next(before.leader_epoch);

@@ -1,7 +1,7 @@
 //! All that the active controller knows: live brokers, topics with their partitions' leadership, pending deletions.
 //! Memory only, loaded from the metastore at each election (Kafka's `ControllerContext`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::batch::Batch;
@@ -52,8 +52,12 @@ pub struct State {
     pub epoch: i32,
     /// `delete.topic.enable`.
     pub deletion_enabled: bool,
+    /// Registered ones, those about to stop included: all that are spoken to.
     pub live: BTreeMap<BrokerId, Broker>,
+    /// They said that they are about to stop.
+    pub shutting_down: BTreeSet<BrokerId>,
     pub topics: BTreeMap<Arc<str>, Topic>,
+    names: HashMap<TopicId, Arc<str>>,
     pub deletions: BTreeMap<Arc<str>, Deletion>,
     /// Replicas in directories that their (live) brokers called offline.
     pub offline_replicas: BTreeSet<(BrokerId, TopicPartition)>,
@@ -67,7 +71,9 @@ impl State {
             epoch,
             deletion_enabled,
             live: BTreeMap::new(),
+            shutting_down: BTreeSet::new(),
             topics: BTreeMap::new(),
+            names: HashMap::new(),
             deletions: BTreeMap::new(),
             offline_replicas: BTreeSet::new(),
             batch: Batch::default(),
@@ -82,9 +88,34 @@ impl State {
         self.topics.get_mut(&tp.topic)?.partitions.get_mut(&tp.partition)
     }
 
-    /// Whether `replica` of `tp` can serve: broker live, directory not offline.
-    pub fn is_online(&self, replica: BrokerId, tp: &TopicPartition) -> bool {
+    pub fn add_topic(&mut self, name: Arc<str>, topic: Topic) {
+        self.names.insert(topic.id, Arc::clone(&name));
+        self.topics.insert(name, topic);
+    }
+
+    pub fn forget_topic(&mut self, name: &str) {
+        if let Some(topic) = self.topics.remove(name) {
+            self.names.remove(&topic.id);
+        }
+    }
+
+    pub fn topic_named(&self, id: TopicId) -> Option<&Arc<str>> {
+        self.names.get(&id)
+    }
+
+    /// Whether `broker` is registered and not about to stop.
+    pub fn is_live(&self, broker: BrokerId) -> bool {
+        self.live.contains_key(&broker) && !self.shutting_down.contains(&broker)
+    }
+
+    /// Whether `replica` of `tp` can be spoken to about it: broker registered, directory not offline.
+    pub fn is_there(&self, replica: BrokerId, tp: &TopicPartition) -> bool {
         self.live.contains_key(&replica) && !self.offline_replicas.contains(&(replica, tp.clone()))
+    }
+
+    /// Whether `replica` of `tp` can serve: it is there, and its broker is not about to stop.
+    pub fn is_online(&self, replica: BrokerId, tp: &TopicPartition) -> bool {
+        self.is_there(replica, tp) && !self.shutting_down.contains(&replica)
     }
 
     pub fn is_being_deleted(&self, topic: &str) -> bool {
@@ -131,5 +162,9 @@ impl Partition {
     pub fn new(assignment: ReplicaAssignment) -> Partition {
         let replicas = assignment.replicas.iter().map(|id| (*id, ReplicaStatus::New)).collect();
         Partition { assignment, status: PartitionStatus::New, leadership: None, replicas }
+    }
+
+    pub fn is_led_by(&self, broker: BrokerId) -> bool {
+        self.leadership.as_ref().is_some_and(|leadership| leadership.state.leader == broker)
     }
 }

@@ -38,6 +38,7 @@ fn failed(state: &mut State, dead: &[BrokerId]) -> Vec<Effect> {
         dead.iter().flat_map(|id| state.partitions_on(*id).into_iter().map(|tp| (*id, tp))).collect();
     for id in dead {
         state.live.remove(id);
+        state.shutting_down.remove(id);
         state.offline_replicas.retain(|(of, _)| of != id);
     }
     // Everybody learns who is left, also when no partition was there.

@@ -170,7 +170,7 @@ pub(super) fn replicas_failed(state: &mut State, gone: &[(BrokerId, TopicPartiti
 /// The topic's nodes are gone (or could not be deleted: tried again at the next look).
 pub(super) fn deleted(state: &mut State, name: &Arc<str>, deleted: bool) -> Vec<Effect> {
     if deleted {
-        state.topics.remove(name);
+        state.forget_topic(name);
         state.deletions.remove(name);
         state.offline_replicas.retain(|(_, tp)| tp.topic != *name);
     }

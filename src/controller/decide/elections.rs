@@ -59,7 +59,7 @@ fn refusal(state: &State, tp: &TopicPartition, kind: ElectionType) -> Option<Err
     let leader = partition.leadership.as_ref().map_or(BrokerId::NONE, |leadership| leadership.state.leader);
     let needed = match kind {
         ElectionType::Preferred => partition.assignment.replicas.first() != Some(&leader),
-        ElectionType::Unclean => !state.live.contains_key(&leader),
+        ElectionType::Unclean => !state.is_live(leader),
     };
     (!needed).then_some(ErrorCode::ElectionNotNeeded)
 }

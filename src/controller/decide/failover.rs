@@ -63,7 +63,7 @@ fn load(state: &mut State, context: Context) {
                 *replica = if live { ReplicaStatus::Online } else { ReplicaStatus::DeletionIneligible };
             }
         }
-        state.topics.insert(Arc::clone(&loaded.name), Topic { id: loaded.id, partitions });
+        state.add_topic(Arc::clone(&loaded.name), Topic { id: loaded.id, partitions });
     }
     for name in context.delete_requests {
         let name: Arc<str> = Arc::from(name);

@@ -13,14 +13,17 @@ mod brokers;
 mod deletion;
 mod elections;
 mod failover;
+mod isr_changes;
 mod partitions;
 mod reassignments;
+mod shutdown;
 mod topics;
 
 pub use elections::ElectionType;
+pub use isr_changes::{AlterPartition, IsrChange, IsrMember, TopicKey, Wanted};
 pub use reassignments::Target;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::election::Choice;
@@ -53,7 +56,15 @@ pub enum Event {
     ElectLeaders { partitions: Vec<TopicPartition>, kind: ElectionType },
     /// An administrator wants partitions moved. Each is answered with [`Effect::Reassigned`].
     AlterReassignments(Vec<(TopicPartition, Target)>),
-    /// Leaders changed their ISRs; what they are now was written.
+    /// A leader wants other ISRs. Each partition is answered with [`Effect::IsrChanged`], or the request with
+    /// [`Effect::Refused`].
+    AlterPartition(AlterPartition),
+    /// The leader of these partitions has its answer.
+    IsrAnswered(Vec<TopicPartition>),
+    /// A broker wants to stop; its epoch, if the request has one. Answered with [`Effect::StillLed`] or
+    /// [`Effect::Refused`].
+    ControlledShutdown { broker: BrokerId, broker_epoch: Option<i64> },
+    /// Leaders wrote their ISRs themselves; what they are now was read.
     IsrChanged(Vec<(TopicPartition, Leadership)>),
 
     /// Answers [`Effect::CreateStates`].
@@ -71,6 +82,8 @@ pub enum Event {
 
     /// These brokers are live from now on (only from [`Effect::Decide`]).
     BrokersStarted(Vec<Broker>),
+    /// All was tried to make others lead what this one led (only from [`Effect::Decide`]).
+    ShutdownWorkedOn(BrokerId),
     /// What was collected is to be sent (only from [`Effect::Decide`]).
     SendBatch,
     /// Replicas of these topics are Offline: delete them (only from [`Effect::Decide`]).
@@ -130,6 +143,8 @@ pub enum AfterRead {
     RaiseEpoch { adding: Vec<BrokerId> },
     /// A reassignment goes on by what the ISR is now.
     Reassign,
+    /// A leader wants these states: what there is now instead.
+    ChangeIsr(BTreeMap<TopicPartition, Wanted>),
     /// This replica went offline: take it out of the ISR.
     RemoveFromIsr(BrokerId),
 }
@@ -154,6 +169,16 @@ pub enum Effect {
     Elected(TopicPartition, Result<BrokerId, ErrorCode>),
     /// Tells who asked that the reassignment has begun, or why not.
     Reassigned(TopicPartition, Result<(), (ErrorCode, &'static str)>),
+    /// Tells a leader its partition's state now, or why it is not what it wanted.
+    IsrChanged {
+        /// The partition's place in the request.
+        at: usize,
+        outcome: Result<(TopicPartition, Leadership), ErrorCode>,
+    },
+    /// Tells a broker that wants to stop what it still leads.
+    StillLed(Vec<TopicPartition>),
+    /// Tells who asked that the whole request is refused.
+    Refused(ErrorCode),
     /// Sets each state where its node still has the given version.
     WriteStates {
         writes: Vec<(TopicPartition, PartitionState, i32)>,
@@ -190,6 +215,10 @@ pub fn decide(state: &mut State, event: Event) -> Vec<Effect> {
         Event::LogDirsFailed(brokers) => brokers::log_dirs_failed(state, &brokers),
         Event::ElectLeaders { partitions, kind } => elections::asked(state, partitions, kind),
         Event::AlterReassignments(wanted) => reassignments::asked(state, wanted),
+        Event::AlterPartition(request) => isr_changes::asked(state, &request),
+        Event::IsrAnswered(partitions) => isr_changes::answered(state, &partitions),
+        Event::ControlledShutdown { broker, broker_epoch } => shutdown::asked(state, broker, broker_epoch),
+        Event::ShutdownWorkedOn(broker) => shutdown::worked_on(state, broker),
         Event::IsrChanged(changed) => reassignments::isr_changed(state, changed),
         Event::StatesCreated(created) => partitions::created(state, created),
         Event::StatesRead { states, then } => partitions::states_read(state, states, then),

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{AfterRead, Effect, ElectionType, Event, Written, deletion, reassignments};
+use super::{AfterRead, Effect, ElectionType, Event, Written, deletion, isr_changes, reassignments};
 use crate::controller::election::{Choice, elect, elect_unclean, remove_from_isr, same_leader};
 use crate::controller::state::{Leadership, State};
 use crate::controller::status::{PartitionStatus, ReplicaStatus};
 use crate::metastore::schema::PartitionState;
 use crate::types::{BrokerId, LeaderEpoch, TopicPartition};
+use crate::wire::error_code::ErrorCode;
 
 /// Creates the state nodes of New partitions and elects leaders for Offline ones.
 pub(super) fn bring_online(state: &mut State, partitions: &[TopicPartition]) -> Vec<Effect> {
@@ -153,7 +154,7 @@ pub(super) fn states_read(
     for (tp, read) in states {
         match checked(state, &tp, read) {
             Some(read) => known.push((tp, read)),
-            None => effects.extend(not_elected(tp, &then)),
+            None => effects.extend(not_done(tp, &then)),
         }
     }
     effects.extend(match then {
@@ -163,6 +164,7 @@ pub(super) fn states_read(
             known.iter().map(|(tp, read)| raise_epoch(state, tp, read, adding.clone())).collect()
         }
         AfterRead::Reassign => reassignments::advance(state, known),
+        AfterRead::ChangeIsr(wanted) => isr_changes::read_back(state, known, &wanted),
     });
     effects
 }
@@ -181,10 +183,14 @@ fn checked(state: &State, tp: &TopicPartition, read: Option<Leadership>) -> Opti
     Some(read)
 }
 
-/// Who asked for the election of a leader is told that there was none.
-fn not_elected(tp: TopicPartition, then: &AfterRead) -> Option<Effect> {
+/// Who asked for it is told that nothing came of it.
+fn not_done(tp: TopicPartition, then: &AfterRead) -> Option<Effect> {
     match then {
         AfterRead::Elect(_, Some(kind)) => Some(Effect::Elected(tp, Err(kind.nobody()))),
+        AfterRead::ChangeIsr(wanted) => {
+            let at = wanted.get(&tp)?.at;
+            Some(Effect::IsrChanged { at, outcome: Err(ErrorCode::UnknownServerError) })
+        }
         _ => None,
     }
 }
@@ -213,7 +219,7 @@ fn elect_clean(
             None if choice == Choice::Offline => ask.push((tp, read)),
             None => {
                 tracing::warn!(partition = %tp, isr = ?read.state.isr, ?choice, "nobody can be elected");
-                effects.extend(not_elected(tp, &then));
+                effects.extend(not_done(tp, &then));
             }
         }
     }
@@ -284,18 +290,23 @@ pub(super) fn states_written(
         match outcome {
             Written::Done { version } => {
                 let leader = next.leader;
+                let leadership = Leadership { state: next, partition_epoch: version };
                 if let Some(partition) = state.partition_mut(&tp) {
-                    partition.leadership = Some(Leadership { state: next, partition_epoch: version });
+                    partition.leadership = Some(leadership.clone());
                 }
                 match &then {
-                    AfterRead::Elect(_, asked) => {
+                    AfterRead::Elect(choice, asked) => {
                         if let Some(partition) = state.partition_mut(&tp) {
                             partition.status = PartitionStatus::Online;
                         }
-                        tell_live(state, &tp);
+                        tell_elected(state, &tp, *choice);
                         effects.extend(asked.map(|_| Effect::Elected(tp, Ok(leader))));
                     }
                     AfterRead::RaiseEpoch { adding } => tell_raised(state, &tp, adding),
+                    AfterRead::ChangeIsr(wanted) => {
+                        let Some(wanted) = wanted.get(&tp) else { continue };
+                        effects.push(isr_changes::written(state, tp, leadership, wanted.at));
+                    }
                     // Read for, never written for.
                     AfterRead::Reassign => {}
                     AfterRead::RemoveFromIsr(replica) => {
@@ -314,7 +325,7 @@ pub(super) fn states_written(
             Written::Conflict => again.push(tp),
             Written::Failed => {
                 tracing::error!(partition = %tp, "state node not written");
-                effects.extend(not_elected(tp, &then));
+                effects.extend(not_done(tp, &then));
             }
         }
     }
@@ -333,11 +344,14 @@ fn tell_raised(state: &mut State, tp: &TopicPartition, adding: &[BrokerId]) {
     state.tell_leadership(tp, &new, true);
 }
 
-/// LeaderAndIsr to every live replica.
-fn tell_live(state: &mut State, tp: &TopicPartition) {
+/// LeaderAndIsr to every live replica, the one that is shutting down included if it led.
+fn tell_elected(state: &mut State, tp: &TopicPartition, choice: Choice) {
     let Some(partition) = state.partition(tp) else { return };
-    let to: Vec<BrokerId> =
-        partition.assignment.replicas.iter().copied().filter(|id| state.is_online(*id, tp)).collect();
+    let told = |id: BrokerId| match choice {
+        Choice::ControlledShutdown => state.is_there(id, tp),
+        _ => state.is_online(id, tp),
+    };
+    let to: Vec<BrokerId> = partition.assignment.replicas.iter().copied().filter(|id| told(*id)).collect();
     state.tell_leadership(tp, &to, false);
 }
 

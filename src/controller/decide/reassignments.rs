@@ -61,7 +61,7 @@ fn next_assignment(
                 return invalid("a broker id is not negative");
             }
             let next = current.towards(&target);
-            if !next.adding.iter().all(|id| state.live.contains_key(id)) {
+            if !next.adding.iter().all(|id| state.is_live(*id)) {
                 return invalid("a broker to be added is not live");
             }
             next
@@ -191,7 +191,7 @@ pub(super) fn resume(state: &State, concerned: impl Fn(&TopicPartition) -> bool)
     }
 }
 
-/// A leader changed its ISR, and the change is written.
+/// Leaders wrote their ISRs themselves (Kafka before `inter.broker.protocol.version` 2.7).
 pub(super) fn isr_changed(state: &mut State, changed: Vec<(TopicPartition, Leadership)>) -> Vec<Effect> {
     let mut told = Vec::new();
     for (tp, leadership) in changed {
@@ -202,11 +202,16 @@ pub(super) fn isr_changed(state: &mut State, changed: Vec<(TopicPartition, Leade
     }
     state.tell_metadata(told.iter().cloned());
     let mut effects = state.send_batch();
+    effects.extend(resume_in_sync(state, &told));
+    effects
+}
+
+/// Goes on with those of `partitions` whose target is in sync by now.
+pub(super) fn resume_in_sync(state: &State, partitions: &[TopicPartition]) -> Vec<Effect> {
     let in_sync = |tp: &TopicPartition| {
         let Some(partition) = state.partition(tp) else { return false };
         let isr = partition.leadership.as_ref().map(|leadership| &leadership.state.isr);
         isr.is_some_and(|isr| partition.assignment.target().iter().all(|id| isr.contains(id)))
     };
-    effects.extend(resume(state, |tp| told.contains(tp) && in_sync(tp)));
-    effects
+    resume(state, |tp| partitions.contains(tp) && in_sync(tp))
 }

@@ -9,7 +9,10 @@
 //! create T P=REPLICAS ...    grow T P=REPLICAS ...    delete T    unclean T
 //! live IDS                   dirs-failed ID
 //! elect preferred|unclean T-P ...          reassign T-P=REPLICAS T-P=cancel ...
-//! isr T-P ISR                the leader's change of its ISR was written
+//! alter ID[@E] T-P=L/P:ISR ...     AlterPartition with leader and partition epochs; ISR as IDS, `!` at its end: recovering;
+//!                            `?` for T: an id that no topic has
+//! isr T-P ISR                the leader wrote its ISR itself
+//! shutdown ID[@E]            ControlledShutdown
 //! leads ID T-P=CODE ...      answer to LeaderAndIsr    deleted ID T-P=CODE ...    answer to StopReplica with delete
 //! ```
 
@@ -34,6 +37,8 @@ struct World {
     races: BTreeMap<TopicPartition, PartitionState>,
     requests: BTreeSet<String>,
     unclean: BTreeSet<Arc<str>>,
+    /// By the AlterPartition that is being answered.
+    changed: Vec<TopicPartition>,
     out: String,
 }
 
@@ -89,6 +94,7 @@ impl World {
             races: BTreeMap::new(),
             requests: BTreeSet::new(),
             unclean: BTreeSet::new(),
+            changed: Vec::new(),
             out: String::new(),
         }
     }
@@ -175,6 +181,45 @@ impl World {
                     (partition(tp), (target != "cancel").then(|| ids(target)))
                 };
                 self.run(Event::AlterReassignments(rest.iter().map(one).collect()));
+            }
+            ["alter", id, rest @ ..] => {
+                let from = brokers(id).remove(0);
+                let change = |word: &&str| {
+                    let (tp, wanted) = word.split_once('=').unwrap();
+                    let (epochs, isr) = wanted.split_once(':').unwrap();
+                    let (leader_epoch, partition_epoch) = epochs.split_once('/').unwrap();
+                    let tp = partition(tp);
+                    let topic = match (&*tp.topic, self.topics.get(&*tp.topic)) {
+                        ("?", _) => TopicKey::Id(TopicId(uuid::Uuid::from_u128(99))),
+                        (_, Some(known)) => TopicKey::Id(known.id.unwrap()),
+                        (_, None) => TopicKey::Name(tp.topic),
+                    };
+                    let member = |one: &str| {
+                        let (id, epoch) = one.split_once('@').unwrap_or((one, "-1"));
+                        IsrMember { broker: ids(id)[0], broker_epoch: epoch.parse().unwrap() }
+                    };
+                    let members = isr.trim_end_matches('!').split(',').filter(|one| !one.is_empty());
+                    IsrChange {
+                        topic,
+                        partition: tp.partition,
+                        leader_epoch: LeaderEpoch(leader_epoch.parse().unwrap()),
+                        partition_epoch: partition_epoch.parse().unwrap(),
+                        isr: members.map(member).collect(),
+                        recovering: isr.ends_with('!'),
+                    }
+                };
+                let partitions = rest.iter().map(change).collect();
+                self.run(Event::AlterPartition(AlterPartition {
+                    broker: from.id,
+                    broker_epoch: from.epoch,
+                    partitions,
+                }));
+                let changed = std::mem::take(&mut self.changed);
+                self.run(Event::IsrAnswered(changed));
+            }
+            ["shutdown", id] => {
+                let from = brokers(id).remove(0);
+                self.run(Event::ControlledShutdown { broker: from.id, broker_epoch: Some(from.epoch) });
             }
             ["isr", tp, isr] => {
                 let tp = partition(tp);
@@ -319,6 +364,25 @@ impl World {
             }
             Effect::Reassigned(tp, outcome) => {
                 writeln!(out, "reassigned {tp} {}", outcome.map_or_else(|(code, _)| code.name(), |()| "NONE")).unwrap();
+                None
+            }
+            Effect::IsrChanged { at, outcome } => {
+                match outcome {
+                    Ok((tp, Leadership { state, partition_epoch })) => {
+                        writeln!(out, "{at}: {} version {partition_epoch}", leadership(&state)).unwrap();
+                        self.changed.push(tp);
+                    }
+                    Err(code) => writeln!(out, "{at}: {}", code.name()).unwrap(),
+                }
+                None
+            }
+            Effect::StillLed(partitions) => {
+                let led: String = partitions.iter().map(|tp| format!(" {tp}")).collect();
+                writeln!(out, "still led:{led}").unwrap();
+                None
+            }
+            Effect::Refused(code) => {
+                writeln!(out, "refused: {}", code.name()).unwrap();
                 None
             }
             Effect::Decide(event) => Some(event),

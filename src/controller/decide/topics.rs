@@ -11,7 +11,7 @@ use crate::types::TopicPartition;
 pub(super) fn changed(state: &mut State, present: &BTreeSet<String>, new: Vec<LoadedTopic>) -> Vec<Effect> {
     let gone: Vec<Arc<str>> = state.topics.keys().filter(|name| !present.contains(&***name)).cloned().collect();
     for name in gone {
-        state.topics.remove(&name);
+        state.forget_topic(&name);
     }
     let mut added = Vec::new();
     for topic in new {
@@ -21,7 +21,7 @@ pub(super) fn changed(state: &mut State, present: &BTreeSet<String>, new: Vec<Lo
             .into_iter()
             .map(|(index, assignment)| (index, Partition::new(assignment)))
             .collect();
-        state.topics.insert(Arc::clone(&topic.name), Topic { id: topic.id, partitions });
+        state.add_topic(Arc::clone(&topic.name), Topic { id: topic.id, partitions });
         added.extend(state.partitions_of(&topic.name));
     }
     create(state, added)
