@@ -128,6 +128,7 @@ fn counts_are_not_believed() {
             ApiKey::ElectLeaders => hostile::<ElectLeadersRequest>(row.key),
             ApiKey::AlterPartitionReassignments => hostile::<AlterPartitionReassignmentsRequest>(row.key),
             ApiKey::ListPartitionReassignments => hostile::<ListPartitionReassignmentsRequest>(row.key),
+            ApiKey::AlterReplicaLogDirs => hostile::<AlterReplicaLogDirsRequest>(row.key),
             ApiKey::DescribeClientQuotas => hostile::<DescribeClientQuotasRequest>(row.key),
             ApiKey::AlterClientQuotas => hostile::<AlterClientQuotasRequest>(row.key),
             key => panic!("{key:?} is served and not tested here"),

@@ -131,6 +131,7 @@ pub fn request(key: i16, version: i16) -> Option<Body> {
         ApiKey::ElectLeaders => invent::<ElectLeadersRequest>(version),
         ApiKey::AlterPartitionReassignments => invent::<AlterPartitionReassignmentsRequest>(version),
         ApiKey::ListPartitionReassignments => invent::<ListPartitionReassignmentsRequest>(version),
+        ApiKey::AlterReplicaLogDirs => invent::<AlterReplicaLogDirsRequest>(version),
         ApiKey::DescribeClientQuotas => invent::<DescribeClientQuotasRequest>(version),
         ApiKey::AlterClientQuotas => invent::<AlterClientQuotasRequest>(version),
         _ => return None,

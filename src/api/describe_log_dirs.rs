@@ -1,7 +1,8 @@
 //! DescribeLogDirs (35), versions 0-4: what lies in each log directory, and how much room there is (v4).
 //!
 //! Null topics mean all. A directory is listed even when nothing that was asked for lies in it. One that is offline answers
-//! KAFKA_STORAGE_ERROR and nothing else. The lag is that of a replica that is being moved between directories; none is.
+//! KAFKA_STORAGE_ERROR and nothing else. A replica that is being moved between directories is listed in both: where it grows
+//! as a future one, with the offsets it has to catch up. A leader's own lag is 0.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -19,8 +20,10 @@ use crate::storage::log::Log;
 use crate::storage::manager::LogDirInfo;
 use crate::wire::error_code::ErrorCode;
 
+/// A log; a copy with the log it is to replace.
+type Listed = (Arc<Log>, Option<Arc<Log>>);
 /// A directory's logs by topic.
-type Topics = BTreeMap<Arc<str>, Vec<Arc<Log>>>;
+type Topics = BTreeMap<Arc<str>, Vec<Listed>>;
 
 pub async fn handle(
     ctx: &RequestContext<'_>,
@@ -32,10 +35,16 @@ pub async fn handle(
     });
     let logs = ctx.services.partitions.logs();
     let mut by_dir: BTreeMap<PathBuf, Topics> = BTreeMap::new();
-    for log in logs.all() {
+    let serving = logs.all().into_iter().map(|log| (log, None));
+    let growing = logs.futures().into_iter().filter_map(|future| {
+        let log = logs.get(future.topic_partition())?;
+        Some((future, Some(log)))
+    });
+    for (log, replaces) in serving.chain(growing) {
         let tp = log.topic_partition();
         if wanted.as_ref().is_none_or(|wanted| wanted.contains(&(&*tp.topic, tp.partition))) {
-            by_dir.entry(log.dir()).or_default().entry(Arc::clone(&tp.topic)).or_default().push(log);
+            let topics = by_dir.entry(log.dir()).or_default();
+            topics.entry(Arc::clone(&tp.topic)).or_default().push((log, replaces));
         }
     }
     let results = logs.dirs().into_iter().map(|dir| {
@@ -46,19 +55,21 @@ pub async fn handle(
 }
 
 fn result(dir: LogDirInfo, topics: Topics) -> DescribeLogDirsResult {
-    let absolute = std::path::absolute(&dir.path).unwrap_or(dir.path);
-    let path = StrBytes::from_string(absolute.to_string_lossy().into_owned());
+    let path = StrBytes::from_string(dir.shown.to_string_lossy().into_owned());
     let result = DescribeLogDirsResult::default().with_log_dir(path);
     if !dir.online {
         return result.with_error_code(ErrorCode::KafkaStorageError.code());
     }
     let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     let topics = topics.into_iter().map(|(name, mut logs)| {
-        logs.sort_by_key(|log| log.topic_partition().partition);
-        let partitions = logs.iter().map(|log| {
+        logs.sort_by_key(|(log, _)| log.topic_partition().partition);
+        let partitions = logs.iter().map(|(log, replaces)| {
+            let end = |log: &Log| log.offsets().log_end;
             DescribeLogDirsPartition::default()
                 .with_partition_index(log.topic_partition().partition)
                 .with_partition_size(bytes(log.size()))
+                .with_offset_lag(replaces.as_ref().map_or(0, |log_now| (end(log_now) - end(log)).max(0)))
+                .with_is_future_key(replaces.is_some())
         });
         DescribeLogDirsTopic::default()
             .with_name(TopicName(StrBytes::from_string(name.to_string())))

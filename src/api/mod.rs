@@ -14,6 +14,7 @@ mod allocate_producer_ids;
 mod alter_client_quotas;
 mod alter_configs;
 mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
 mod alter_user_scram_credentials;
 mod api_versions;
 mod config_resource;
@@ -158,6 +159,7 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
         ApiKey::ListPartitionReassignments => {
             encode(ctx, &list_partition_reassignments::handle(ctx, decode(ctx, body)?).await?)
         }
+        ApiKey::AlterReplicaLogDirs => encode(ctx, &alter_replica_log_dirs::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::Envelope => encode(ctx, &envelope::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::AllocateProducerIds => encode(ctx, &allocate_producer_ids::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::ConsumerGroupHeartbeat => {

@@ -119,7 +119,7 @@ pub struct Partition {
     /// Held while the high watermark is computed and set.
     advancing: Mutex<()>,
     group_commit: GroupCommit,
-    /// Of the log's directory.
+    /// Of the directory the log was in at first: a log that moves keeps its place among the fsyncs.
     flushes: Option<Arc<FlushQueue>>,
     committed: OffsetWaiters,
     durable: OffsetWaiters,

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::TopicConfig;
 use crate::spawn::Spawner;
-use crate::storage::manager::{LogManager, ManagerError};
+use crate::storage::manager::{LogManager, ManagerError, MoveError};
 use crate::types::{BrokerId, LeaderEpoch, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
 
@@ -172,7 +172,51 @@ impl PartitionTable {
     pub fn apply_leader_and_isr(&self, changes: &[LeaderAndIsr]) -> Vec<ErrorCode> {
         let _one_at_a_time = self.changing.lock();
         let mut configs = HashMap::new();
-        changes.iter().map(|change| self.apply(change, &mut configs).err().unwrap_or(ErrorCode::None)).collect()
+        let answers =
+            changes.iter().map(|change| self.apply(change, &mut configs).err().unwrap_or(ErrorCode::None)).collect();
+        // Copies that the last life of this broker began.
+        self.start_moves();
+        answers
+    }
+
+    /// AlterReplicaLogDirs: moves a partition's log to the log directory `to`, which is done when this returns with no
+    /// error or will be done later. Creates the copy: blocks on the disk.
+    ///
+    /// INVALID_TOPIC_EXCEPTION when the topic's name leaves no room for the copy's → LOG_DIR_NOT_FOUND → KAFKA_STORAGE_ERROR
+    /// when `to` or where the partition lies is offline → REPLICA_NOT_AVAILABLE (UNKNOWN_TOPIC_OR_PARTITION when nobody has
+    /// it) without a replica here; one that is made later is made in `to` → KAFKA_STORAGE_ERROR when any directory is
+    /// offline and a copy would have to be made.
+    pub fn move_log(&self, tp: &TopicPartition, to: &Path) -> Result<(), ErrorCode> {
+        let _one_at_a_time = self.changing.lock();
+        let moved = self.logs.move_log(tp, to);
+        if let (Err(MoveError::NoLog), Some(_)) = (&moved, self.get(&tp.topic, tp.partition)) {
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        match moved {
+            Ok(begun) => {
+                if begun {
+                    self.start_moves();
+                }
+                Ok(())
+            }
+            Err(MoveError::NameTooLong) => Err(ErrorCode::InvalidTopicException),
+            Err(MoveError::NoSuchDirectory(_)) => Err(ErrorCode::LogDirNotFound),
+            Err(MoveError::NoLog) => Err(match self.around.cluster.load().partition(&tp.topic, tp.partition) {
+                Some(_) => ErrorCode::ReplicaNotAvailable,
+                None => ErrorCode::UnknownTopicOrPartition,
+            }),
+            Err(error @ (MoveError::Offline(_) | MoveError::AnyOffline | MoveError::Disk(_))) => {
+                tracing::warn!(partition = %tp, %error, "not moved between log directories");
+                Err(ErrorCode::KafkaStorageError)
+            }
+        }
+    }
+
+    fn start_moves(&self) {
+        if self.logs.begin_moves() {
+            let logs = Arc::clone(&self.logs);
+            self.around.spawner.blocking(Box::new(move || logs.work_on_moves()));
+        }
     }
 
     /// First that holds:

@@ -171,7 +171,7 @@ impl Log {
         now_ms: i64,
     ) -> io::Result<()> {
         if !writer.home_durable && !std::mem::replace(&mut writer.home_asked_for, true) {
-            self.log_dir.flush_soon(&self.tp);
+            self.log_dir().flush_soon(&self.tp);
         }
         let heads: SmallVec<[(usize, Entry); 1]> = entries(bytes).collect();
         let (mut last, mut max_timestamp) = (first, -1);
@@ -252,10 +252,10 @@ impl Log {
             }
         }
         let preallocate = config.preallocate.then_some(config.segment_bytes.max(0) as u64);
-        let new = Segment::create(&self.home, base, preallocate, config.index_interval_bytes.max(0) as u64, now_ms)?;
+        let new = Segment::create(&self.home(), base, preallocate, config.index_interval_bytes.max(0) as u64, now_ms)?;
         let new = Arc::new(new);
         writer.names_unsynced = true;
-        writer.roll_jitter_ms = self.log_dir.jitter_ms(config);
+        writer.roll_jitter_ms = self.log_dir().jitter_ms(config);
         if !replaced {
             self.snapshot_producers(writer, base, false)?;
         }
@@ -266,7 +266,7 @@ impl Log {
         segments.push(new.clone());
         self.view.store(Arc::new(LogView { segments }));
         // fsync of what was sealed is asked for, not waited for.
-        self.log_dir.flush_soon(&self.tp);
+        self.log_dir().flush_soon(&self.tp);
         Ok(new)
     }
 
@@ -277,7 +277,8 @@ impl Log {
         if as_it_is && (writer.snapshot_synced || !sync) {
             return Ok(false);
         }
-        producer_snapshot::write(self.home.disk.as_ref(), &self.home.path(), offset, &writer.producers, sync)?;
+        let home = self.home();
+        producer_snapshot::write(home.disk.as_ref(), &home.path(), offset, &writer.producers, sync)?;
         writer.snapshots.insert(offset);
         writer.snapshot_synced = sync;
         writer.producers.set_clean();
@@ -296,8 +297,9 @@ impl Log {
             .filter(|offset| Some(*offset) != newest && !view.segments.iter().any(|segment| segment.base() == *offset))
             .collect();
         for offset in stray {
-            let path = self.home.path().join(file_name(offset, "snapshot"));
-            atomic_file::remove_if_there(self.home.disk.as_ref(), &path)?;
+            let home = self.home();
+            let path = home.path().join(file_name(offset, "snapshot"));
+            atomic_file::remove_if_there(home.disk.as_ref(), &path)?;
             writer.snapshots.remove(&offset);
         }
         Ok(())

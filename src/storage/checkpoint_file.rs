@@ -34,6 +34,11 @@ impl Checkpoints {
             high_watermarks: file(REPLICATION_OFFSET),
         }
     }
+
+    /// Whether any of them tells of `tp`.
+    pub fn name(&self, tp: &TopicPartition) -> bool {
+        [&self.recovery_points, &self.log_starts, &self.high_watermarks].into_iter().any(|file| file.get(tp).is_some())
+    }
 }
 
 /// One checkpoint file.
@@ -62,11 +67,11 @@ impl CheckpointFile {
         self.says.lock().get(tp).copied()
     }
 
-    /// Writes what `now` makes of what the file says, unless that is the same and the file is known to be right.
-    pub fn update(&self, suspect: bool, now: impl FnOnce(&Offsets) -> Offsets) -> io::Result<()> {
+    /// Writes what `now` makes of what the file says, unless that is the same.
+    pub fn update(&self, now: impl FnOnce(&Offsets) -> Offsets) -> io::Result<()> {
         let mut says = self.says.lock();
         let now = now(&says);
-        if now == *says && !suspect {
+        if now == *says {
             return Ok(());
         }
         self.write(&now)?;

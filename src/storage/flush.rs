@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::log::Log;
+use super::log::{Log, Writer};
 use super::partition_metadata;
 use crate::types::Offset;
 
@@ -38,17 +38,35 @@ impl Log {
             writer.names_unsynced &= !(home || epochs);
             (home, epochs)
         };
-        let (disk, path) = (self.home.disk.as_ref(), self.home.path());
-        if home && !self.topic_id.is_zero() {
+        match home {
+            true => self.keep_home(epochs),
+            false if epochs => self.write_epochs(),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes the directory durable with its name, its files' names and `partition.metadata`.
+    fn keep_home(&self, epochs: bool) -> io::Result<()> {
+        let home = self.home();
+        let (disk, path) = (home.disk.as_ref(), home.path());
+        if !self.topic_id.is_zero() {
             partition_metadata::write(disk, &path, self.topic_id)?;
         }
         match epochs {
             // This syncs the directory too.
             true => self.write_epochs()?,
-            false if home => disk.sync_dir(&path)?,
-            false => {}
+            false => disk.sync_dir(&path)?,
         }
-        if home { disk.sync_dir(self.log_dir.path()) } else { Ok(()) }
+        disk.sync_dir(self.log_dir().path())
+    }
+
+    /// With both locks held: the directory survives a power loss, and the names of its files, with records or without.
+    pub(super) fn settle_home(&self, writer: &mut Writer) -> io::Result<()> {
+        if !writer.home_durable || writer.names_unsynced {
+            self.keep_home(false)?;
+            (writer.home_durable, writer.names_unsynced) = (true, false);
+        }
+        Ok(())
     }
 
     fn sync_files(&self, to: Offset) -> io::Result<()> {
@@ -72,9 +90,10 @@ impl Log {
             segment.sync(at < active)?;
         }
         if names_unsynced {
-            self.home.disk.sync_dir(&self.home.path())?;
+            let home = self.home();
+            home.disk.sync_dir(&home.path())?;
         }
-        self.last_flush_ms.store(self.log_dir.monotonic_ms(), Ordering::Relaxed);
+        self.last_flush_ms.store(self.log_dir.load().monotonic_ms(), Ordering::Relaxed);
         let writer = self.writer.lock();
         if writer.truncations != truncations {
             return Ok(true);

@@ -164,8 +164,9 @@ pub struct TimestampOffset {
 pub struct Log {
     pub(super) tp: TopicPartition,
     pub(super) topic_id: TopicId,
-    pub(super) log_dir: Arc<LogDir>,
-    pub(super) home: Arc<FileHome>,
+    /// Another one once the log was moved between directories, as its home.
+    pub(super) log_dir: ArcSwap<LogDir>,
+    pub(super) home: ArcSwap<FileHome>,
     pub(super) config: ArcSwap<TopicConfig>,
     pub(super) view: ArcSwap<LogView>,
     pub(super) log_start: AtomicI64,
@@ -220,7 +221,15 @@ impl Log {
 
     /// The log directory it lies in.
     pub fn dir(&self) -> PathBuf {
-        self.log_dir.path().to_path_buf()
+        self.log_dir.load().path().to_path_buf()
+    }
+
+    pub(super) fn log_dir(&self) -> Arc<LogDir> {
+        self.log_dir.load_full()
+    }
+
+    pub(super) fn home(&self) -> Arc<FileHome> {
+        self.home.load_full()
     }
 
     pub fn config(&self) -> Arc<TopicConfig> {
@@ -309,8 +318,9 @@ impl Log {
     pub(super) fn write_epochs(&self) -> io::Result<()> {
         let _later_ones_win = self.writing_epochs.lock();
         let entries = self.epochs.read().entries().to_vec();
-        let path = self.home.path().join(checkpoint::LEADER_EPOCH);
-        checkpoint::write_epochs(self.home.disk.as_ref(), &path, &entries)
+        let home = self.home();
+        let path = home.path().join(checkpoint::LEADER_EPOCH);
+        checkpoint::write_epochs(home.disk.as_ref(), &path, &entries)
     }
 
     /// Raises (or, after truncation, lowers) the high watermark, kept within [log start, log end]. Returns the new one.
@@ -333,7 +343,11 @@ impl Log {
 
     /// DeleteRecords: raises the log start; files go at the next retention run. `to` ≤ high watermark is the caller's check.
     pub fn raise_log_start(&self, to: Offset) {
-        let writer = self.writer.lock();
+        self.start_at_least(&mut self.writer.lock(), to);
+    }
+
+    /// With the append lock held.
+    pub(super) fn start_at_least(&self, writer: &mut Writer, to: Offset) {
         let to = to.min(self.log_end());
         if to <= self.log_start() {
             return;
@@ -380,12 +394,12 @@ impl Log {
 
     /// Whether its log directory still serves.
     pub fn is_online(&self) -> bool {
-        self.log_dir.is_online()
+        self.log_dir.load().is_online()
     }
 
     /// Error when the directory is offline or the log is closed.
     pub(super) fn online(&self) -> io::Result<()> {
-        if let Some(error) = self.log_dir.failure() {
+        if let Some(error) = self.log_dir.load().failure() {
             return Err(io::Error::new(error.kind(), error.to_string()));
         }
         if self.closed.load(Ordering::Acquire) {
@@ -396,7 +410,7 @@ impl Log {
 
     /// A failure of the disk takes the whole directory offline at once.
     pub(super) fn or_offline<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        result.inspect_err(|error| self.log_dir.fail(error, &self.tp.to_string()))
+        result.inspect_err(|error| self.log_dir().fail(error, &self.tp.to_string()))
     }
 
     pub(super) fn append_failed(&self, error: io::Error) -> AppendError {

@@ -65,6 +65,12 @@ impl LogDir {
         &self.path
     }
 
+    /// The path as clients see and name it: absolute, without a slash at its end.
+    pub fn shown(&self) -> PathBuf {
+        let absolute = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        absolute.components().collect()
+    }
+
     pub(super) fn checkpoints(&self) -> &Checkpoints {
         &self.checkpoints
     }

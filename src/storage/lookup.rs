@@ -161,7 +161,7 @@ impl Log {
         }
         // Files that went away are not the disk's failure.
         if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) {
-            self.log_dir.fail(&error, &self.tp.to_string());
+            self.log_dir().fail(&error, &self.tp.to_string());
         }
         ReadError::Storage { dir: self.dir(), source: Arc::new(error) }
     }

@@ -1,9 +1,12 @@
 //! All logs of a broker over all its log directories: load, create, delete, checkpoints, retention, offline directories.
 //!
-//! Loading and the orderly stop live in `loading`, what the timer asks for in `due`.
+//! Loading and the orderly stop live in `loading`, what the timer asks for in `due`, moves between directories in `moves`.
 
 mod due;
 mod loading;
+mod moves;
+
+pub use moves::MoveError;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -15,6 +18,7 @@ use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 
 use self::due::Due;
+use self::moves::Moves;
 use super::disk::{Disk, DiskSpace};
 use super::file_cache::{FileCache, FileHome};
 use super::log::Log;
@@ -51,6 +55,8 @@ pub enum ManagerError {
 #[derive(Clone, Debug)]
 pub struct LogDirInfo {
     pub path: PathBuf,
+    /// As clients see and name it: absolute.
+    pub shown: PathBuf,
     pub online: bool,
     pub space: Option<DiskSpace>,
 }
@@ -66,6 +72,7 @@ pub struct LogManager {
     changing: Mutex<()>,
     removals: Mutex<Vec<Removal>>,
     due: Mutex<Due>,
+    moves: Mutex<Moves>,
 }
 
 impl std::fmt::Debug for LogManager {
@@ -89,8 +96,6 @@ struct Kept {
     was_clean: bool,
     /// Partition directories that nobody asked for; their entries stay in the checkpoints.
     left_alone: HashSet<TopicPartition>,
-    /// Deleted logs that the checkpoint files may still name.
-    stale: HashSet<TopicPartition>,
 }
 
 /// Files that go later.
@@ -175,6 +180,7 @@ impl LogManager {
             changing: Mutex::new(()),
             removals: Mutex::default(),
             due: Mutex::new(due),
+            moves: Mutex::default(),
         })
     }
 
@@ -245,7 +251,7 @@ impl LogManager {
         self.logs.read().values().cloned().collect()
     }
 
-    /// The existing log, or a new one in the online directory with the fewest partitions.
+    /// The existing log, or a new one: in the directory that was asked for, else in the online one with the fewest partitions.
     pub fn get_or_create(
         &self,
         tp: &TopicPartition,
@@ -262,11 +268,14 @@ impl LogManager {
         if let Some(log) = self.adopt(tp, id, &config)? {
             return Ok(log);
         }
-        let online = self.dirs.iter().filter(|state| state.dir.is_online());
-        let Some(state) = online.min_by_key(|state| state.logs.load(Ordering::Relaxed)) else {
+        let online = || self.dirs.iter().filter(|state| state.dir.is_online());
+        let preferred = self.take_preferred(tp);
+        let preferred = preferred.and_then(|path| online().find(|state| state.dir.path() == path));
+        let Some(state) = preferred.or_else(|| online().min_by_key(|state| state.logs.load(Ordering::Relaxed))) else {
             return refused("every log directory is offline".into());
         };
-        if state.kept.lock().stale.contains(tp) {
+        // What they say of one that was deleted would be believed of this one.
+        if state.dir.checkpoints().name(tp) {
             self.write_checkpoints(state);
         }
         let created = self.create(state, tp, id, config);
@@ -353,9 +362,7 @@ impl LogManager {
                 stray.display()
             );
             self.around.disk.rename(&path, &stray).map_err(fail)?;
-            let mut kept = state.kept.lock();
-            kept.left_alone.remove(tp);
-            kept.stale.insert(tp.clone());
+            state.kept.lock().left_alone.remove(tp);
         }
         Ok(None)
     }
@@ -363,24 +370,24 @@ impl LogManager {
     /// Renames the directory to `-delete`; the files go after `file.delete.delay.ms`.
     pub fn delete(&self, tp: &TopicPartition) -> Result<(), ManagerError> {
         let _changing = self.changing.lock();
+        self.abandon(tp);
         let Some(log) = self.logs.write().remove(tp) else { return Ok(()) };
-        let path = log.home.path();
+        let path = log.home().path();
         let renamed = log.dir().join(partition_dir::delete_name(tp, self.around.random.uuid()));
         // Whoever appends or syncs is done before, and nobody begins after: a path taken before the rename leads nowhere.
         let _flushing = log.flushing.lock();
         let writer = log.writer.lock();
         log.closed.store(true, Ordering::Release);
-        if let Err(source) = log.home.rename_dir(renamed.clone()) {
-            log.log_dir.fail(&source, &format!("{tp} cannot be deleted"));
+        if let Err(source) = log.home().rename_dir(renamed.clone()) {
+            log.log_dir().fail(&source, &format!("{tp} cannot be deleted"));
             return Err(ManagerError::Io { path, source });
         }
         drop(writer);
         log.view.load().segments.iter().for_each(|segment| segment.close());
-        if let Some(state) = self.state_of(log.log_dir.path()) {
+        if let Some(state) = self.state_of(log.log_dir().path()) {
             state.logs.fetch_sub(1, Ordering::Relaxed);
-            state.kept.lock().stale.insert(tp.clone());
         }
-        self.remove_later(&log.log_dir, log.config().file_delete_delay_ms, Gone::Directory(renamed));
+        self.remove_later(&log.log_dir(), log.config().file_delete_delay_ms, Gone::Directory(renamed));
         Ok(())
     }
 
@@ -399,7 +406,7 @@ impl LogManager {
             .map(|state| {
                 let online = state.dir.is_online();
                 let space = if online { self.around.disk.space(state.dir.path()).ok() } else { None };
-                LogDirInfo { path: state.dir.path().to_path_buf(), online, space }
+                LogDirInfo { path: state.dir.path().to_path_buf(), shown: state.dir.shown(), online, space }
             })
             .collect()
     }
@@ -432,7 +439,8 @@ impl LogManager {
             let path = state.dir.path();
             let entries = self.around.disk.list(path);
             for entry in entries.map_err(|source| ManagerError::Io { path: path.to_path_buf(), source })? {
-                if let (true, Some(PartitionDirName::Current(tp))) =
+                // A copy may be all there is of a partition: see `moves`.
+                if let (true, Some(PartitionDirName::Current(tp) | PartitionDirName::Future(tp))) =
                     (entry.is_dir, PartitionDirName::parse(&entry.name))
                 {
                     found.push(tp);

@@ -54,6 +54,13 @@ pub fn stray_name(tp: &TopicPartition, id: Uuid) -> String {
     suffixed(tp, id, "stray")
 }
 
+/// The name under which a copy grows in another directory. It is not cut: it must say whose copy it is.
+/// `None` where it would be longer than a file name may be.
+pub fn future_name(tp: &TopicPartition, id: Uuid) -> Option<String> {
+    let name = format!("{tp}.{}-future", id.simple());
+    (name.len() <= NAME_MAX).then_some(name)
+}
+
 fn suffixed(tp: &TopicPartition, id: Uuid, suffix: &str) -> String {
     let tail = format!("-{}.{}-{suffix}", tp.partition, id.simple());
     let room = NAME_MAX.saturating_sub(tail.len());

@@ -145,8 +145,8 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
     let log = Log {
         tp: params.tp,
         topic_id: params.topic_id,
-        log_dir: log_dir.clone(),
-        home: home.clone(),
+        log_dir: ArcSwap::new(log_dir.clone()),
+        home: ArcSwap::new(home.clone()),
         config: ArcSwap::new(params.config),
         view: ArcSwap::from_pointee(LogView { segments }),
         log_start: AtomicI64::new(log_start.0),
@@ -457,7 +457,7 @@ fn replay(writer: &mut Writer, segments: &[Arc<Segment>], from: Offset, to: Offs
 impl Log {
     /// With the append lock held, after a cut: producers as of `to`.
     pub(super) fn rebuild_producers(&self, writer: &mut Writer, to: Offset) -> io::Result<()> {
-        let (from, producers) = newest_snapshot(&self.home, &mut writer.snapshots, to)?;
+        let (from, producers) = newest_snapshot(&self.home(), &mut writer.snapshots, to)?;
         writer.producers = producers;
         let view = self.view.load();
         replay(writer, &view.segments, from.unwrap_or(Offset::ZERO), to)?;

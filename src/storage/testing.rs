@@ -92,10 +92,12 @@ fn varint(out: &mut Vec<u8>, value: i64) {
     out.push(left as u8);
 }
 
-/// A manager over any disk with one log directory, `/logs` on a simulated one.
+/// A manager over any disk with one log directory, `/logs` on a simulated one, or two.
 pub struct World {
     pub disk: Arc<dyn Disk>,
     pub path: PathBuf,
+    /// A second log directory.
+    pub other: Option<PathBuf>,
     pub clock: Arc<ManualClock>,
     pub topic: TopicConfig,
 }
@@ -104,11 +106,12 @@ pub const TOPIC_ID: TopicId = TopicId(uuid::Uuid::from_u128(77));
 
 impl World {
     pub fn new(disk: Arc<dyn Disk>, path: impl Into<PathBuf>, clock: Arc<ManualClock>) -> World {
-        World { disk, path: path.into(), clock, topic: TopicConfig::default() }
+        World { disk, path: path.into(), other: None, clock, topic: TopicConfig::default() }
     }
 
     pub fn config(&self) -> BrokerConfig {
-        BrokerConfig { log_dirs: vec![self.path.clone()], ..BrokerConfig::default() }
+        let log_dirs = [Some(self.path.clone()), self.other.clone()].into_iter().flatten().collect();
+        BrokerConfig { log_dirs, ..BrokerConfig::default() }
     }
 
     /// Opened, nothing loaded.

@@ -27,7 +27,7 @@ impl Log {
     pub fn truncate_fully_and_start_at(&self, at: Offset) -> io::Result<()> {
         let mut writer = self.writer.lock();
         self.online()?;
-        let now_ms = self.log_dir.now_ms();
+        let now_ms = self.log_dir().now_ms();
         let restarted = self.restart_at(&mut writer, at, now_ms);
         self.or_offline(restarted)
     }
@@ -42,7 +42,7 @@ impl Log {
         }
         let view = self.view.load_full();
         if to < view.first_base() {
-            return self.restart_at(writer, to, self.log_dir.now_ms());
+            return self.restart_at(writer, to, self.log_dir().now_ms());
         }
         writer.truncations += 1;
         let keep = view.segments.partition_point(|segment| segment.base() <= to).max(1);
@@ -51,7 +51,7 @@ impl Log {
         let to = active.batch_start(to)?.unwrap_or(to);
         // Readers lose sight of the end before it goes.
         self.recovery_point.fetch_min(to.0, Ordering::AcqRel);
-        self.log_dir.checkpoints().recovery_points.lower(&self.tp, to)?;
+        self.log_dir().checkpoints().recovery_points.lower(&self.tp, to)?;
         self.lower_end(to);
         self.view.store(Arc::new(LogView { segments: kept.to_vec() }));
         for segment in gone {
@@ -61,14 +61,15 @@ impl Log {
         }
         if !gone.is_empty() {
             // A name that came back would bring old records back behind new ones.
-            self.home.disk.sync_dir(&self.home.path())?;
+            let home = self.home();
+            home.disk.sync_dir(&home.path())?;
         }
         active.truncate(to)?;
         writer.names_unsynced = true;
         if self.epochs.write().truncate_from_end(to) {
             self.write_epochs_later();
         }
-        writer.drop_snapshots_past(&self.home, to)?;
+        writer.drop_snapshots_past(&self.home(), to)?;
         self.rebuild_producers(writer, to)?;
         self.publish_first_unstable(&writer.producers);
         Ok(())
@@ -89,7 +90,8 @@ impl Log {
         for offset in [&self.log_start, &self.high_watermark, &self.log_end] {
             offset.store(at.0, Ordering::Release);
         }
-        let checkpoints = self.log_dir.checkpoints();
+        let log_dir = self.log_dir();
+        let checkpoints = log_dir.checkpoints();
         checkpoints.recovery_points.lower(&self.tp, at)?;
         checkpoints.log_starts.lower(&self.tp, at)?;
         for segment in &view.segments {
@@ -97,11 +99,12 @@ impl Log {
             segment.remove()?;
         }
         let preallocate = config.preallocate.then_some(config.segment_bytes.max(0) as u64);
-        let segment = Segment::create(&self.home, at, preallocate, config.index_interval_bytes.max(0) as u64, now_ms)?;
+        let segment =
+            Segment::create(&self.home(), at, preallocate, config.index_interval_bytes.max(0) as u64, now_ms)?;
         self.view.store(Arc::new(LogView { segments: vec![Arc::new(segment)] }));
         writer.names_unsynced = true;
         self.forget_epochs()?;
-        writer.drop_snapshots_past(&self.home, Offset::NONE)?;
+        writer.drop_snapshots_past(&self.home(), Offset::NONE)?;
         writer.producers.clear();
         self.publish_first_unstable(&writer.producers);
         Ok(())

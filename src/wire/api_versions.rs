@@ -93,7 +93,7 @@ table! {
     DeleteAcls = 31, 0..=3, 2, true;
     DescribeConfigs = 32, 0..=4, 4, true;
     AlterConfigs = 33, 0..=2, 2, true;
-    AlterReplicaLogDirs = 34, 0..=2, 2, false;
+    AlterReplicaLogDirs = 34, 0..=2, 2, true;
     DescribeLogDirs = 35, 0..=4, 2, true;
     SaslAuthenticate = 36, 0..=2, 2, true;
     CreatePartitions = 37, 0..=3, 2, true;

@@ -62,6 +62,11 @@ impl Side {
         }
     }
 
+    /// Its one log directory.
+    pub fn log_dir(&self) -> &str {
+        &self.own.dir
+    }
+
     /// What the broker advertises.
     pub fn served(&mut self) -> Result<Served> {
         let request = RequestKind::ApiVersions(ApiVersionsRequest::default());

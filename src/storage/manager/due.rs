@@ -122,7 +122,7 @@ impl LogManager {
         for log in self.all() {
             match log.apply_retention(wall_ms) {
                 Ok(gone) if gone.is_empty() => {}
-                Ok(gone) => self.remove_later(&log.log_dir, log.config().file_delete_delay_ms, Gone::Segments(gone)),
+                Ok(gone) => self.remove_later(&log.log_dir(), log.config().file_delete_delay_ms, Gone::Segments(gone)),
                 Err(e) => tracing::warn!("retention of {} ends early: {e}", log.tp),
             }
         }
@@ -154,13 +154,12 @@ impl LogManager {
         for kind in [Kind::RecoveryPoint, Kind::LogStart, Kind::HighWatermark] {
             self.checkpoint(state, kind);
         }
-        state.kept.lock().stale.clear();
     }
 
     /// Writes one checkpoint file if it would differ from the last time. Entries of directories left alone stay.
     fn checkpoint(&self, state: &DirState, kind: Kind) {
         let logs: Vec<Arc<Log>> =
-            self.logs.read().values().filter(|log| Arc::ptr_eq(&log.log_dir, &state.dir)).cloned().collect();
+            self.logs.read().values().filter(|log| Arc::ptr_eq(&log.log_dir(), &state.dir)).cloned().collect();
         let checkpoints = state.dir.checkpoints();
         let file = match kind {
             Kind::RecoveryPoint => &checkpoints.recovery_points,
@@ -168,7 +167,7 @@ impl LogManager {
             Kind::HighWatermark => &checkpoints.high_watermarks,
         };
         let kept = state.kept.lock();
-        let written = file.update(!kept.stale.is_empty(), |says| {
+        let written = file.update(|says| {
             let left_alone = says.iter().filter(|(tp, _)| kept.left_alone.contains(tp));
             let mut now: Offsets = left_alone.map(|(tp, at)| (tp.clone(), *at)).collect();
             for log in &logs {

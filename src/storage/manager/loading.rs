@@ -9,6 +9,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 
+use super::moves::FutureDir;
 use super::{DirState, Gone, Kept, LogManager, ManagerError, refused};
 use crate::config::TopicConfig;
 use crate::storage::file_cache::FileHome;
@@ -29,14 +30,18 @@ struct Wanted<'a> {
     home_durable: bool,
 }
 
+/// The id and the configuration of a topic that has a log here, by its name.
+pub(super) type WantedTopics<'a> = dyn Fn(&str) -> Option<(TopicId, Arc<TopicConfig>)> + 'a;
+
 impl LogManager {
     /// Loads (and after a crash recovers) the logs of the partitions that `wanted` knows; `wanted` gives topic id and
     /// config by topic name. Directories of other topics are left alone and reported: the broker never invents topics.
     #[allow(clippy::type_complexity)]
-    pub fn load(&self, wanted: &dyn Fn(&str) -> Option<(TopicId, Arc<TopicConfig>)>) -> Result<(), ManagerError> {
+    pub fn load(&self, wanted: &WantedTopics<'_>) -> Result<(), ManagerError> {
         let mut jobs: Vec<Wanted<'_>> = Vec::new();
+        let mut futures = Vec::new();
         for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
-            match self.survey(state, wanted) {
+            match self.survey(state, wanted, &mut futures) {
                 Ok(found) => jobs.extend(found),
                 Err(source) => self.dir_failed(state, source)?,
             }
@@ -62,6 +67,7 @@ impl LogManager {
                 }
             }
         }
+        self.load_futures(futures, wanted)?;
         for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
             state.kept.lock().loaded = true;
         }
@@ -69,7 +75,7 @@ impl LogManager {
     }
 
     /// Takes a directory offline; an error when it was the last one.
-    fn dir_failed(&self, state: &DirState, source: io::Error) -> Result<(), ManagerError> {
+    pub(super) fn dir_failed(&self, state: &DirState, source: io::Error) -> Result<(), ManagerError> {
         state.dir.fail(&source, "loading failed");
         match self.dirs.iter().any(|state| state.dir.is_online()) {
             true => Ok(()),
@@ -82,7 +88,8 @@ impl LogManager {
     fn survey<'a>(
         &self,
         state: &'a DirState,
-        wanted: &dyn Fn(&str) -> Option<(TopicId, Arc<TopicConfig>)>,
+        wanted: &WantedTopics<'_>,
+        futures: &mut Vec<FutureDir<'a>>,
     ) -> io::Result<Vec<Wanted<'a>>> {
         let disk = self.around.disk.as_ref();
         let path = state.dir.path();
@@ -124,9 +131,7 @@ impl LogManager {
                 Some(PartitionDirName::Stray(_)) => {
                     tracing::warn!("{} is a stray partition; it is left alone", shown.display());
                 }
-                Some(PartitionDirName::Future(_)) => {
-                    tracing::warn!("{} is an unfinished move between directories; it is left alone", shown.display());
-                }
+                Some(PartitionDirName::Future(tp)) => futures.push(FutureDir { state, path: shown, tp }),
                 None => tracing::warn!("{} is no partition directory; it is left alone", shown.display()),
             }
         }
@@ -172,10 +177,12 @@ impl LogManager {
     /// Orderly: flush and close every log, checkpoints, clean marker, unlock.
     pub fn close(&self) {
         let _changing = self.changing.lock();
+        self.stop_moves();
         for state in &self.dirs {
             let loaded = state.kept.lock().loaded;
             if loaded {
-                let logs: Vec<_> = self.all().into_iter().filter(|log| Arc::ptr_eq(&log.log_dir, &state.dir)).collect();
+                let logs: Vec<_> =
+                    self.all().into_iter().filter(|log| Arc::ptr_eq(&log.log_dir(), &state.dir)).collect();
                 in_parallel(self.around.disk.concurrency(), &logs, |log| {
                     if state.dir.is_online()
                         && let Err(e) = log.close()
@@ -221,7 +228,8 @@ impl Log {
         }
         self.flush()?;
         if names {
-            self.home.disk.sync_dir(&self.home.path())?;
+            let home = self.home();
+            home.disk.sync_dir(&home.path())?;
         }
         self.closed.store(true, Ordering::Release);
         self.view.load().segments.iter().for_each(|segment| segment.close());

@@ -1,9 +1,10 @@
-//! ApiVersions, DescribeCluster, DescribeLogDirs.
+//! ApiVersions, DescribeCluster, DescribeLogDirs, AlterReplicaLogDirs.
 
 use anyhow::Result;
+use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
 use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsRequest, DescribeClusterRequest, DescribeLogDirsRequest, RequestKind,
+    AlterReplicaLogDirsRequest, ApiKey, ApiVersionsRequest, DescribeClusterRequest, DescribeLogDirsRequest, RequestKind,
 };
 
 use super::super::requests::{counted, create, produce_one, text, topic_name};
@@ -72,5 +73,38 @@ pub fn log_dirs(script: &mut Script) -> Result<()> {
     script.ask_all("a topic without partitions", ApiKey::DescribeLogDirs, |_, _| named(&[(&one, &[])]))?;
     script.ask_all("everything", ApiKey::DescribeLogDirs, |_, _| {
         RequestKind::DescribeLogDirs(DescribeLogDirsRequest::default().with_topics(None))
+    })
+}
+
+/// The brokers have one directory each: there is nowhere to go.
+pub fn alter_log_dirs(script: &mut Script) -> Result<()> {
+    let (here, later, long) = (script.topic("here"), script.topic("later"), "l".repeat(230));
+    script.make_topic(&here, 2)?;
+    script.make_topic(&long, 1)?;
+    let api = ApiKey::AlterReplicaLogDirs;
+    let to = |dirs: &[(&str, &str, &[i32])]| {
+        let dirs = dirs.iter().map(|(path, topic, partitions)| {
+            let topic = AlterReplicaLogDirTopic::default().with_name(topic_name(topic));
+            let topics = vec![topic.with_partitions(partitions.to_vec())];
+            AlterReplicaLogDir::default().with_path(text(path)).with_topics(topics)
+        });
+        RequestKind::AlterReplicaLogDirs(AlterReplicaLogDirsRequest::default().with_dirs(dirs.collect()))
+    };
+    script.ask_all("nothing", api, |_, _| to(&[]))?;
+    script.ask_all("where it is", api, |_, side| to(&[(side.log_dir(), &here, &[0, 1])]))?;
+    script.ask_all("unknown directories", api, |_, _| {
+        to(&[("/nowhere", &here, &[0]), ("", &here, &[1]), ("relative", &later, &[0]), ("/nowhere", &long, &[0])])
+    })?;
+    script.ask_all("a directory's other spelling", api, |_, side| {
+        let spelled = format!("{}/", side.log_dir());
+        to(&[(&spelled, &here, &[0])])
+    })?;
+    script.ask_all("unknown partitions", api, |_, side| {
+        to(&[(side.log_dir(), &here, &[7, -1]), (side.log_dir(), &later, &[0]), (side.log_dir(), "no/topic", &[0])])
+    })?;
+    script.ask_all("a long name", api, |_, side| to(&[(side.log_dir(), &long, &[0])]))?;
+    script.ask_all("one twice", api, |_, side| to(&[("/nowhere", &here, &[0]), (side.log_dir(), &here, &[0])]))?;
+    script.ask_all("one twice, the other way", api, |_, side| {
+        to(&[(side.log_dir(), &here, &[0]), ("/nowhere", &here, &[0])])
     })
 }

@@ -30,6 +30,7 @@ pub const ALL: &[(&str, Case)] = &[
     ("cluster", cluster::run),
     // Sizes depend on who compressed: before there is anything else.
     ("log-dirs", cluster::log_dirs),
+    ("alter-log-dirs", cluster::alter_log_dirs),
     ("framing", framing::run),
     ("metadata", metadata::run),
     ("topics", topics::run),
@@ -108,6 +109,7 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::ListGroups,
     ApiKey::DeleteGroups,
     ApiKey::OffsetDelete,
+    ApiKey::AlterReplicaLogDirs,
     ApiKey::ElectLeaders,
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
