@@ -2,6 +2,7 @@
 //! reads: metadata as one immutable snapshot, swapped whole, and dynamic configuration.
 
 mod configs;
+mod conversation;
 pub mod internal_topics;
 pub mod peer;
 mod snapshot;
@@ -16,6 +17,7 @@ pub mod consumer_offsets;
 
 pub use config_listener::*;
 pub use configs::*;
+pub use conversation::*;
 pub use quota_configs::*;
 pub use registration::*;
 pub use session::*;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::TopicConfig;
 use super::group::GroupConfig;
 use super::listeners::{Listener, SecurityProtocol};
+use super::replication::ReplicationConfig;
 
 /// Everything `server.properties` and `--override` say, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,7 @@ pub struct BrokerConfig {
     pub transaction_state_log_min_isr: i32,
 
     pub group: GroupConfig,
+    pub replication: ReplicationConfig,
 
     pub socket_request_max_bytes: i32,
     pub socket_send_buffer_bytes: i32,
@@ -116,6 +118,7 @@ impl Default for BrokerConfig {
             transaction_state_log_replication_factor: 1,
             transaction_state_log_min_isr: 1,
             group: GroupConfig::default(),
+            replication: ReplicationConfig::default(),
             socket_request_max_bytes: 104_857_600,
             socket_send_buffer_bytes: 102_400,
             socket_receive_buffer_bytes: 102_400,

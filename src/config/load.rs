@@ -8,6 +8,7 @@ use super::def::{Key, State, Value};
 use super::error::{ConfigError, Warning};
 use super::group::GroupConfig;
 use super::listeners::{self, Listener, SecurityProtocol};
+use super::replication::ReplicationConfig;
 use super::values::{Values, default_text};
 use super::{BrokerConfig, TopicConfig, keys, properties};
 
@@ -137,6 +138,7 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         transaction_state_log_replication_factor: values.number("transaction.state.log.replication.factor"),
         transaction_state_log_min_isr: values.number("transaction.state.log.min.isr"),
         group: GroupConfig::build(values),
+        replication: ReplicationConfig::build(values),
         socket_request_max_bytes: values.number("socket.request.max.bytes"),
         socket_send_buffer_bytes: values.number("socket.send.buffer.bytes"),
         socket_receive_buffer_bytes: values.number("socket.receive.buffer.bytes"),

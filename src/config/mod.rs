@@ -16,6 +16,7 @@ pub mod listeners;
 mod load;
 pub mod properties;
 mod release;
+pub mod replication;
 pub mod topic;
 mod values;
 

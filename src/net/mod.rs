@@ -51,6 +51,7 @@
 //!   of the runtime looked at before each sleep.
 
 pub mod listener;
+pub mod outgoing;
 pub mod tcp;
 
 mod budget;

@@ -42,14 +42,21 @@ pub struct FrameReader {
     whole: usize,
     /// Size of the last whole frame, expected of the next one.
     last_size: usize,
-    /// `socket.request.max.bytes`.
+    /// `socket.request.max.bytes`, or what an answer may have.
     limit: usize,
+    /// Frames begin with an api key, which may lower the limit.
+    requests: bool,
     pool: Arc<BufferPool>,
 }
 
 impl FrameReader {
     pub fn new(limit: usize, pool: Arc<BufferPool>) -> FrameReader {
-        FrameReader { held: BytesMut::new(), whole: 0, last_size: 0, limit, pool }
+        FrameReader { held: BytesMut::new(), whole: 0, last_size: 0, limit, requests: true, pool }
+    }
+
+    /// Of a connection on which answers come.
+    pub fn of_answers(limit: usize, pool: Arc<BufferPool>) -> FrameReader {
+        FrameReader { requests: false, ..FrameReader::new(limit, pool) }
     }
 
     /// What was read and not handed out yet, for saying what a stranger sent.
@@ -61,7 +68,9 @@ impl FrameReader {
     pub fn announced(&self) -> Result<Option<usize>, FrameError> {
         let Some((prefix, rest)) = self.held.split_first_chunk::<PREFIX>() else { return Ok(None) };
         let size = frame::length(*prefix, self.limit)?;
-        if let Some(key_and_version) = rest.first_chunk::<KEY_AND_VERSION>() {
+        if self.requests
+            && let Some(key_and_version) = rest.first_chunk::<KEY_AND_VERSION>()
+        {
             frame::check_for_api(size, *key_and_version)?;
         }
         Ok(Some(size))

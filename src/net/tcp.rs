@@ -84,8 +84,8 @@ fn bind_error(listener: &ListenerConfig, wanted: SocketAddr, source: io::Error) 
     }
 }
 
-/// Options set here are inherited by the accepted sockets.
-fn open_socket(address: SocketAddr, config: &BrokerConfig) -> io::Result<TcpSocket> {
+/// A socket for `address`. Options set here are inherited by the accepted sockets of a listener.
+pub(super) fn open_socket(address: SocketAddr, config: &BrokerConfig) -> io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,

@@ -1,19 +1,31 @@
-//! A network in memory: listeners by port, connections as pairs of streams. Refuses like a real one.
+//! A network in memory: listeners by port, connections as pairs of streams. Refuses like a real one, and between brokers
+//! refuses, breaks and stalls as a test says.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tokio::io::{DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc;
 
+use crate::cluster::peer::{Connector, Link};
+use crate::net::outgoing::StreamLink;
 use crate::net::{Incoming, Listener, Stream};
+use crate::types::{BrokerId, Endpoint};
 
 /// Bytes under way in each direction before a writer waits.
 const IN_FLIGHT: usize = 256 << 10;
+
+/// Bytes an answer to a broker may have.
+const ANSWER_LIMIT: usize = 64 << 20;
+
+/// By who connects, and where to.
+type Ways = HashMap<(BrokerId, u16), Arc<Way>>;
 
 type Waiting = mpsc::UnboundedSender<DuplexStream>;
 
@@ -21,6 +33,7 @@ type Waiting = mpsc::UnboundedSender<DuplexStream>;
 #[derive(Clone, Debug, Default)]
 pub struct SimNet {
     listening: Arc<Mutex<HashMap<u16, Waiting>>>,
+    ways: Arc<Mutex<Ways>>,
 }
 
 /// A listener on it.
@@ -44,6 +57,124 @@ impl SimNet {
             .and_then(|waiting| waiting.send(theirs).ok())
             .map(|()| ours)
             .ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+    }
+
+    /// What broker `from` reaches others with.
+    pub fn connector(&self, from: BrokerId) -> SimConnector {
+        SimConnector { from, net: self.clone() }
+    }
+
+    /// How the connections stand that broker `from` makes to `port`; those of the other direction are another way.
+    pub fn way(&self, from: BrokerId, port: u16) -> Arc<Way> {
+        self.ways.lock().entry((from, port)).or_default().clone()
+    }
+}
+
+/// What happens to the connections that one broker makes to one port.
+#[derive(Debug, Default)]
+pub struct Way(Mutex<WayState>);
+
+#[derive(Debug, Default)]
+struct WayState {
+    refuses: bool,
+    stalls: bool,
+    /// Connections made before the last cut are broken.
+    cuts: u64,
+    wakers: Vec<Waker>,
+}
+
+impl Way {
+    /// From now on nobody is let in; connections that stand go on.
+    pub fn refuse(&self) {
+        self.0.lock().refuses = true;
+    }
+
+    /// No byte passes either way until [`Way::heal`]; new connections are made and stall too.
+    pub fn stall(&self) {
+        self.0.lock().stalls = true;
+    }
+
+    /// Connections that stand break, with what was under way on them.
+    pub fn cut(&self) {
+        self.change(|state| state.cuts += 1);
+    }
+
+    /// Lets connections in and bytes pass. What was cut stays cut.
+    pub fn heal(&self) {
+        self.change(|state| (state.refuses, state.stalls) = (false, false));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut WayState)) {
+        let wakers = {
+            let mut state = self.0.lock();
+            change(&mut state);
+            std::mem::take(&mut state.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The number of cuts a new connection has behind it.
+    fn enter(&self) -> io::Result<u64> {
+        let state = self.0.lock();
+        if state.refuses { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(state.cuts) }
+    }
+
+    /// Ready when a byte may pass. A connection that waits for bytes is woken by a cut, too.
+    fn poll_pass(&self, cuts: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.0.lock();
+        if state.cuts != cuts {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            state.wakers.push(cx.waker().clone());
+        }
+        if state.stalls { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+}
+
+/// A broker's end of a connection it made.
+struct OnWay {
+    stream: DuplexStream,
+    way: Arc<Way>,
+    cuts: u64,
+}
+
+impl AsyncRead for OnWay {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        std::task::ready!(self.way.poll_pass(self.cuts, cx))?;
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for OnWay {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        std::task::ready!(self.way.poll_pass(self.cuts, cx))?;
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl Stream for OnWay {}
+
+/// Connects one broker to others, by port: every host is here.
+#[derive(Clone, Debug)]
+pub struct SimConnector {
+    from: BrokerId,
+    net: SimNet,
+}
+
+#[async_trait]
+impl Connector for SimConnector {
+    async fn connect(&self, to: &Endpoint) -> io::Result<Box<dyn Link>> {
+        let way = self.net.way(self.from, to.port);
+        let cuts = way.enter()?;
+        let stream = OnWay { stream: self.net.connect(to.port)?, way, cuts };
+        Ok(Box::new(StreamLink::new(Box::new(stream), ANSWER_LIMIT, Arc::default())))
     }
 }
 
@@ -80,5 +211,93 @@ impl Listener for SimListener {
             peer_name: "sim".to_owned(),
             open: Box::new(move || Ok(Box::new(stream) as Box<dyn Stream>)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const PORT: u16 = 9002;
+
+    /// A network where `PORT` answers each request with its own bytes.
+    async fn echoing() -> SimNet {
+        let net = SimNet::default();
+        let listener = net.listener("L", PORT);
+        listener.start().expect("listening");
+        tokio::spawn(async move {
+            loop {
+                let mut stream = (listener.accept().await.expect("a connection").open)().expect("a stream");
+                tokio::spawn(async move {
+                    while let Ok(size) = stream.read_u32().await {
+                        let mut bytes = vec![0; size as usize];
+                        stream.read_exact(&mut bytes).await.expect("a request");
+                        stream.write_u32(size).await.expect("read");
+                        stream.write_all(&bytes).await.expect("read");
+                    }
+                });
+            }
+        });
+        net
+    }
+
+    async fn connect(net: &SimNet) -> io::Result<Box<dyn Link>> {
+        net.connector(BrokerId(1)).connect(&Endpoint { host: "b".into(), port: PORT }).await
+    }
+
+    const HI: Bytes = Bytes::from_static(b"hi");
+
+    #[tokio::test]
+    async fn a_cut_breaks_what_stands_and_lets_new_connections_in() {
+        let net = echoing().await;
+        let mut link = connect(&net).await.expect("connected");
+        assert_eq!(link.ask(HI).await.expect("an answer"), HI);
+        net.way(BrokerId(2), PORT).cut();
+        assert_eq!(link.ask(HI).await.expect("another broker's way"), HI);
+        net.way(BrokerId(1), PORT).cut();
+        assert_eq!(link.ask(HI).await.expect_err("cut").kind(), io::ErrorKind::ConnectionReset);
+        assert_eq!(connect(&net).await.expect("connected").ask(HI).await.expect("an answer"), HI);
+    }
+
+    #[tokio::test]
+    async fn a_cut_reaches_who_waits() {
+        let net = echoing().await;
+        let mut link = connect(&net).await.expect("connected");
+        let way = net.way(BrokerId(1), PORT);
+        way.stall();
+        let waiting = tokio::spawn(async move { link.ask(HI).await });
+        tokio::task::yield_now().await;
+        way.cut();
+        assert_eq!(waiting.await.expect("no panic").expect_err("cut").kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[tokio::test]
+    async fn a_stall_holds_bytes_back_until_it_is_healed() {
+        let net = echoing().await;
+        let mut link = connect(&net).await.expect("connected");
+        let way = net.way(BrokerId(1), PORT);
+        way.stall();
+        let waiting = tokio::spawn(async move { link.ask(HI).await });
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!waiting.is_finished());
+        way.heal();
+        assert_eq!(waiting.await.expect("no panic").expect("an answer"), HI);
+    }
+
+    #[tokio::test]
+    async fn who_is_refused_finds_what_stands_going_on() {
+        let net = echoing().await;
+        let mut link = connect(&net).await.expect("connected");
+        let way = net.way(BrokerId(1), PORT);
+        way.refuse();
+        assert_eq!(connect(&net).await.err().expect("refused").kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(link.ask(HI).await.expect("an answer"), HI);
+        way.heal();
+        connect(&net).await.expect("connected");
     }
 }

@@ -23,10 +23,10 @@ pub struct RequestHeader {
     pub client_id: Option<Box<str>>,
 }
 
-/// Why a request cannot be answered. Kafka closes the connection for each of these.
+/// Why a request cannot be answered, or an answer not be read. Kafka closes the connection for each of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    #[error("the request ends inside its header")]
+    #[error("the frame ends inside its header")]
     Truncated,
     #[error("api key {0} is unknown")]
     UnknownApi(i16),
@@ -101,6 +101,35 @@ fn read_unsigned_varint(bytes: &mut &[u8]) -> Option<u32> {
     None
 }
 
+/// Writes the header of a request of this broker to another.
+pub fn put_request_header(out: &mut BytesMut, api_key: ApiKey, api_version: i16, correlation_id: i32, client_id: &str) {
+    out.put_i16(api_key.code());
+    out.put_i16(api_version);
+    out.put_i32(correlation_id);
+    let version = api_key.request_header_version(api_version);
+    if version >= 1 {
+        // Longer ones than a length can say are cut; ours are a few characters.
+        let length = i16::try_from(client_id.len()).unwrap_or(i16::MAX);
+        out.put_i16(length);
+        out.put_slice(&client_id.as_bytes()[..usize::from(length.unsigned_abs())]);
+    }
+    if version >= 2 {
+        out.put_u8(0);
+    }
+}
+
+/// Takes the header off the front of an answer to a request of this API and version, and returns its correlation id.
+pub fn take_response_header(frame: &mut BytesMut, api_key: ApiKey, api_version: i16) -> Result<i32, HeaderError> {
+    let mut rest: &[u8] = frame;
+    let correlation_id = rest.try_get_i32().map_err(|_| HeaderError::Truncated)?;
+    if api_key.response_header_version(api_version) >= 1 {
+        skip_tagged_fields(&mut rest).ok_or(HeaderError::TaggedFields)?;
+    }
+    let body_at = frame.len() - rest.len();
+    frame.advance(body_at);
+    Ok(correlation_id)
+}
+
 /// Writes the header of the answer to a request of this API and version.
 pub fn put_response_header(out: &mut BytesMut, api_key: ApiKey, api_version: i16, correlation_id: i32) {
     out.put_i32(correlation_id);
@@ -113,7 +142,7 @@ pub fn put_response_header(out: &mut BytesMut, api_key: ApiKey, api_version: i16
 mod tests {
     use super::*;
     use kafka_protocol::messages::RequestHeader as Theirs;
-    use kafka_protocol::protocol::{Encodable, StrBytes};
+    use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
     fn encoded(key: ApiKey, version: i16, client_id: Option<&'static str>) -> BytesMut {
         let mut header = Theirs::default()
@@ -144,6 +173,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn headers_of_requests_sent_and_answers_received_agree_with_an_independent_codec() {
+        for key in super::super::api_versions::TABLE {
+            for version in 0..=key.row().max_version {
+                let mut ours = BytesMut::new();
+                put_request_header(&mut ours, *key, version, 77, "broker-2-fetcher-0");
+                let theirs = Theirs::decode(&mut ours, key.request_header_version(version)).expect("valid");
+                assert_eq!((theirs.request_api_key, theirs.request_api_version), (key.code(), version));
+                assert_eq!((theirs.correlation_id, ours.len()), (77, 0), "{key:?} v{version}");
+                let named = key.request_header_version(version) >= 1;
+                assert_eq!(theirs.client_id.as_deref(), Some(if named { "broker-2-fetcher-0" } else { "" }));
+
+                let mut answer = BytesMut::new();
+                let header = kafka_protocol::messages::ResponseHeader::default().with_correlation_id(-5);
+                header.encode(&mut answer, key.response_header_version(version)).expect("encodable");
+                answer.put_slice(b"body");
+                assert_eq!(take_response_header(&mut answer, *key, version), Ok(-5), "{key:?} v{version}");
+                assert_eq!(&answer[..], b"body");
+            }
+        }
+        let take = |bytes: &[u8], version| take_response_header(&mut BytesMut::from(bytes), ApiKey::Metadata, version);
+        assert_eq!(take(&[0, 0, 0], 0), Err(HeaderError::Truncated));
+        assert_eq!(take(&[0, 0, 0, 1], 9), Err(HeaderError::TaggedFields));
+        assert_eq!(take(&[0, 0, 0, 1, 1, 7, 9, 0], 9), Err(HeaderError::TaggedFields));
+        assert_eq!(take(&[0, 0, 0, 1, 1, 7, 2, 0, 0], 9), Ok(1), "a tag of a later release is skipped");
     }
 
     #[test]

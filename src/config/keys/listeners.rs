@@ -42,7 +42,7 @@ pub(super) const KEYS: &[Key] = &[
         .not_yet("Upper bound in milliseconds to which the growing limit for opening a connection to another broker \
             rises."),
     long("socket.connection.setup.timeout.ms").default("10000")
-        .not_yet("Milliseconds that opening a connection to another broker may take at first."),
+        .implemented("Milliseconds that opening a connection to another broker may take, for each of its addresses."),
     int("socket.listen.backlog.size").default("50").min(1)
         .implemented("Connections the operating system queues before they are accepted."),
     int("socket.receive.buffer.bytes").default("102400").high()
