@@ -1,10 +1,13 @@
-//! Fetch (1), versions 0 to 17: the request copied into flat lists, the response written around its records.
+//! Fetch (1), versions 0 to 17: the request copied into flat lists, the response written around its records; for
+//! followers also the other way round.
 
+mod answer;
 mod request;
 mod response;
 #[cfg(test)]
 mod tests;
 
+pub use answer::{FetchAnswer, PartitionAnswer};
 pub use request::{FetchRequest, ForgottenPartition, PartitionRequest, TopicRef};
 pub use response::{DivergingEpoch, FetchResponse, PartitionResponse, Payload, ResponseTopic};
 

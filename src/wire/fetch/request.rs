@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId};
 use crate::wire::reader::{ReadError, Reader};
+use crate::wire::writer::Writer;
 
 /// A topic by the one way the request's version knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +124,59 @@ impl<'a> FetchRequest<'a> {
         Ok(request)
     }
 
+    /// Writes the body, as a follower asks. Neighbours of the same topic go under one name; what `version` has no
+    /// field for is left out.
+    pub fn encode(&self, out: &mut Writer, version: i16) {
+        if version <= 14 {
+            out.i32(self.replica_id.0);
+        }
+        out.i32(self.max_wait_ms);
+        out.i32(self.min_bytes);
+        if version >= 3 {
+            out.i32(self.max_bytes);
+        }
+        if version >= 4 {
+            out.i8(self.isolation_level);
+        }
+        if version >= 7 {
+            out.i32(self.session_id);
+            out.i32(self.session_epoch);
+        }
+        let topics = self.partitions.chunk_by(|a, b| a.topic == b.topic);
+        out.len(topics.clone().count());
+        for topic in topics {
+            let Some(first) = topic.first() else { continue };
+            self.topic(first.topic).encode(out, version);
+            out.len(topic.len());
+            topic.iter().for_each(|partition| partition.encode(out, version));
+            out.no_tags();
+        }
+        if version >= 7 {
+            let topics = self.forgotten.chunk_by(|a, b| a.topic == b.topic);
+            out.len(topics.clone().count());
+            for topic in topics {
+                let Some(first) = topic.first() else { continue };
+                self.topic(first.topic).encode(out, version);
+                out.len(topic.len());
+                topic.iter().for_each(|gone| out.i32(gone.partition));
+                out.no_tags();
+            }
+        }
+        if version >= 11 {
+            out.string(self.rack_id);
+        }
+        if version < 15 {
+            out.no_tags();
+            return;
+        }
+        out.tag_count(1);
+        out.tag(1, |out| {
+            out.i32(self.replica_id.0);
+            out.i64(self.replica_epoch);
+            out.no_tags();
+        });
+    }
+
     /// The topic of a partition of this request.
     pub fn topic(&self, index: u32) -> TopicRef<'a> {
         self.topics.get(index as usize).copied().unwrap_or(TopicRef::Id(TopicId::ZERO))
@@ -130,11 +184,21 @@ impl<'a> FetchRequest<'a> {
 }
 
 impl<'a> TopicRef<'a> {
-    fn decode(reader: &mut Reader<'a>, version: i16) -> Result<TopicRef<'a>, ReadError> {
+    pub(super) fn decode(reader: &mut Reader<'a>, version: i16) -> Result<TopicRef<'a>, ReadError> {
         if version >= super::FIRST_WITH_IDS {
             return reader.topic_id("topic_id").map(TopicRef::Id);
         }
         reader.string("topic").map(TopicRef::Name)
+    }
+
+    fn encode(self, out: &mut Writer, version: i16) {
+        match self {
+            TopicRef::Id(id) if version >= super::FIRST_WITH_IDS => out.topic_id(id),
+            TopicRef::Name(name) if version < super::FIRST_WITH_IDS => out.string(name),
+            // Nobody has a topic of that name or id: answered as unknown.
+            TopicRef::Id(_) => out.string(""),
+            TopicRef::Name(_) => out.topic_id(TopicId::ZERO),
+        }
     }
 }
 
@@ -151,5 +215,21 @@ impl PartitionRequest {
         };
         reader.skip_tags()?;
         Ok(partition)
+    }
+
+    fn encode(&self, out: &mut Writer, version: i16) {
+        out.i32(self.partition);
+        if version >= 9 {
+            out.i32(self.current_leader_epoch.0);
+        }
+        out.i64(self.fetch_offset.0);
+        if version >= 12 {
+            out.i32(self.last_fetched_epoch.0);
+        }
+        if version >= 5 {
+            out.i64(self.log_start_offset.0);
+        }
+        out.i32(self.max_bytes);
+        out.no_tags();
     }
 }

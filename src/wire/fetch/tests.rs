@@ -173,6 +173,18 @@ proptest! {
     }
 
     #[test]
+    fn requests_are_written_as_they_are_read((version, theirs) in request()) {
+        let bytes = encoded(version, &theirs);
+        let mut out = Writer::new(BytesMut::new(), version >= FIRST_FLEXIBLE);
+        let ours = FetchRequest::decode(&bytes, 0, version).expect("valid");
+        ours.encode(&mut out, version);
+        let again = FetchRequest::decode(&out.buf, 0, version);
+        prop_assert_eq!(again.as_ref(), Ok(&ours));
+        drop(again);
+        drop(ours);
+    }
+
+    #[test]
     fn a_request_cut_anywhere_is_refused((version, theirs) in request(), at in any::<prop::sample::Index>()) {
         let bytes = encoded(version, &theirs);
         prop_assert!(FetchRequest::decode(&bytes[..at.index(bytes.len())], 0, version).is_err());
@@ -181,6 +193,7 @@ proptest! {
     #[test]
     fn no_bytes_make_the_decoder_panic(version in 0..=17i16, bytes in vec(any::<u8>(), 0..80)) {
         let _ = FetchRequest::decode(&bytes, 0, version);
+        let _ = FetchAnswer::decode(&bytes, 0, version);
     }
 
     #[test]
@@ -218,6 +231,17 @@ proptest! {
         }
         whole.extend_from_slice(&out.buf[done..]);
         let mut bytes = whole.freeze();
+        let frame = bytes.clone();
+        let read = FetchAnswer::decode(&frame, 0, version).expect("valid");
+        prop_assert_eq!((read.error, read.session_id), (ErrorCode::None, if version >= 7 { 9 } else { 0 }));
+        prop_assert_eq!(read.partitions.len(), answers.len());
+        for (at, (read, (_, sent))) in read.partitions.iter().zip(&answers).enumerate() {
+            prop_assert_eq!((read.partition, read.error), (sent.partition, sent.error));
+            prop_assert_eq!(read.high_watermark, sent.high_watermark);
+            prop_assert_eq!(read.log_start_offset, if version >= 5 { sent.log_start_offset } else { Offset::NONE });
+            prop_assert_eq!(&frame[read.records.clone()], &vec![at as u8; sent.records.0.unwrap_or(0)]);
+            prop_assert_eq!(read.diverging, sent.diverging.filter(|_| version >= 12));
+        }
         let theirs = TheirResponse::decode(&mut bytes, version).expect("valid");
         prop_assert!(bytes.is_empty());
         prop_assert_eq!(theirs.session_id, if version >= 7 { 9 } else { 0 });
@@ -252,6 +276,78 @@ proptest! {
         }
         prop_assert!(expected.next().is_none());
     }
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let digit = |digit: u8| char::from(digit).to_digit(16).expect("a hexadecimal digit") as u8;
+    text.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+}
+
+fn written(request: &FetchRequest<'_>) -> Vec<u8> {
+    let mut out = Writer::new(BytesMut::new(), true);
+    request.encode(&mut out, 17);
+    out.buf.to_vec()
+}
+
+/// Seen on a live cluster of 3.9.1.
+#[test]
+fn followers_ask_as_kafkas_do() {
+    let id = TopicId(Uuid::from_bytes(from_hex("506d2ac169e14509b6ecc95247841ce2").try_into().expect("16 bytes")));
+    let empty = FetchRequest {
+        replica_id: BrokerId(3),
+        replica_epoch: 84,
+        max_wait_ms: 500,
+        min_bytes: 1,
+        max_bytes: 10 << 20,
+        isolation_level: 0,
+        session_id: 393_455_974,
+        session_epoch: 41,
+        topics: [TopicRef::Id(id)].into_iter().collect(),
+        partitions: Default::default(),
+        forgotten: Vec::new(),
+        rack_id: "",
+    };
+    let partition = PartitionRequest {
+        topic: 0,
+        partition: 0,
+        current_leader_epoch: LeaderEpoch(0),
+        fetch_offset: Offset(5),
+        last_fetched_epoch: LeaderEpoch(0),
+        log_start_offset: Offset(0),
+        max_bytes: 1 << 20,
+    };
+    let progress = FetchRequest { partitions: [partition].into_iter().collect(), ..empty.clone() };
+    let seen = "000001f40000000100a00000001773a9660000002902506d2ac169e14509b6ecc95247841ce202000000000000000000000000000000\
+                05000000000000000000000000001000000000010101010d00000003000000000000005400";
+    assert_eq!(written(&progress), from_hex(seen));
+    let forgets = FetchRequest {
+        replica_id: BrokerId(2),
+        replica_epoch: 59,
+        session_id: 253_775_145,
+        session_epoch: 1,
+        forgotten: vec![ForgottenPartition { topic: 0, partition: 2 }],
+        ..empty
+    };
+    let seen = "000001f40000000100a00000000f204d29000000010102506d2ac169e14509b6ecc95247841ce20200000002000101010d00000002000\
+                000000000003b00";
+    assert_eq!(written(&forgets), from_hex(seen));
+    let answer = from_hex(
+        "00000000000000000000000069050902506d2ac169e14509b6ecc95247841ce202000000010064ffffffffffffffffffffffffffffffffffff\
+         ffffffffffff01ffffffff01000000",
+    );
+    let answer = FetchAnswer::decode(&answer, 5, 17).expect("valid");
+    assert_eq!((answer.session_id, answer.topic(0)), (6_882_569, Some(TopicRef::Id(id))));
+    let unknown = PartitionAnswer {
+        topic: 0,
+        partition: 1,
+        error: ErrorCode::UnknownTopicId,
+        high_watermark: Offset::NONE,
+        log_start_offset: Offset::NONE,
+        records: 0..0,
+        diverging: None,
+    };
+    assert_eq!(answer.partitions[..1], [PartitionAnswer { records: answer.partitions[0].records.clone(), ..unknown }]);
+    assert!(answer.partitions[0].records.is_empty());
 }
 
 #[test]
