@@ -7,6 +7,7 @@
 //! ```
 //! Never decides who leads and never talks to the metastore: the controller says, this room obeys and checks epochs.
 
+pub mod follower;
 pub mod high_watermark;
 pub mod isr;
 pub mod role;
@@ -14,6 +15,7 @@ pub mod role;
 pub mod flush;
 pub mod waiters;
 
+pub mod fetcher;
 pub mod partition;
 pub mod table;
 

@@ -583,5 +583,8 @@ fn refused(code: ErrorCode, message: impl Into<String>, log_start_offset: Offset
     }
 }
 
+mod following;
+pub use following::NotTaken;
+
 #[cfg(test)]
 mod tests;

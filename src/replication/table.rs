@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::fetcher::Fetchers;
 use super::flush::FlushQueue;
 use super::partition::Partition;
 use crate::clock::Clock;
@@ -94,6 +95,7 @@ pub struct PartitionTable {
     logs: Arc<LogManager>,
     topic_configs: TopicConfigs,
     leadership: OnceLock<Arc<dyn Leadership>>,
+    fetchers: OnceLock<Arc<Fetchers>>,
     shards: [Shard; SHARDS],
     /// One controller message at a time.
     changing: Mutex<()>,
@@ -112,6 +114,7 @@ impl PartitionTable {
             logs,
             topic_configs,
             leadership: OnceLock::new(),
+            fetchers: OnceLock::new(),
             shards: Default::default(),
             changing: Mutex::new(()),
         }
@@ -120,6 +123,17 @@ impl PartitionTable {
     /// Who is told of changes of leadership from now on. The first one stays.
     pub fn tell(&self, leadership: Arc<dyn Leadership>) {
         let _ = self.leadership.set(leadership);
+    }
+
+    /// Who fetches for partitions that follow from now on. The first one stays.
+    pub fn fetch_with(&self, fetchers: Arc<Fetchers>) {
+        let _ = self.fetchers.set(fetchers);
+    }
+
+    fn fetch_no_longer(&self, tp: &TopicPartition) {
+        if let Some(fetchers) = self.fetchers.get() {
+            fetchers.leave(tp);
+        }
     }
 
     pub fn get(&self, topic: &str, partition: i32) -> Option<Arc<Partition>> {
@@ -164,7 +178,10 @@ impl PartitionTable {
     /// they are.
     pub fn directory_failed(&self, dir: &Path) -> usize {
         let lost: Vec<_> = self.all().into_iter().filter(|partition| partition.lies_in(dir)).collect();
-        lost.iter().for_each(|partition| partition.go_offline());
+        for partition in &lost {
+            self.fetch_no_longer(partition.topic_partition());
+            partition.go_offline();
+        }
         lost.len()
     }
 
@@ -245,6 +262,7 @@ impl PartitionTable {
         };
         let told = self.leadership.get();
         if change.leader == me {
+            self.fetch_no_longer(&change.tp);
             partition.make_leader(change)?;
             if let Some(told) = told {
                 told.leads(&partition, change.leader_epoch);
@@ -252,6 +270,12 @@ impl PartitionTable {
         } else {
             partition.log()?;
             partition.make_follower(change);
+            match self.fetchers.get() {
+                Some(fetchers) if change.leader.0 >= 0 => {
+                    fetchers.follow(&partition, change.leader, change.leader_epoch);
+                }
+                _ => self.fetch_no_longer(&change.tp),
+            }
             if let Some(told) = told {
                 told.resigned(&change.tp, change.leader_epoch);
             }
@@ -306,6 +330,7 @@ impl PartitionTable {
             if leader_epoch.0 >= 0 && leader_epoch < partition.leader_epoch() {
                 return ErrorCode::FencedLeaderEpoch;
             }
+            self.fetch_no_longer(tp);
             if !delete {
                 // Stops fetching alone; a leader goes on serving (seen on a live 3.9.1).
                 return ErrorCode::None;

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::partition::Partition;
 use super::table::{LeaderAndIsr, PartitionTable, Surroundings};
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::cluster::{Cluster, Snapshot};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::random::SeededRandom;
@@ -41,21 +41,26 @@ impl ByHand {
 
 /// Broker 1's partitions; every topic has `config`.
 pub struct Bench {
-    pub table: PartitionTable,
+    pub table: Arc<PartitionTable>,
     pub pool: Arc<ByHand>,
     _dir: tempfile::TempDir,
 }
 
 pub fn bench(config: TopicConfig) -> Bench {
+    bench_of(1, Arc::new(ManualClock::at(1_000)), config)
+}
+
+/// As [`bench`], of another broker by another clock.
+pub fn bench_of(broker: i32, clock: Arc<dyn Clock>, config: TopicConfig) -> Bench {
+    let me = BrokerId(broker);
     let dir = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::at(1_000));
     let broker = Arc::new(BrokerConfig { log_dirs: vec![dir.path().to_path_buf()], ..BrokerConfig::default() });
     let logs = LogManager::open(Arc::new(RealDisk), clock.clone(), Arc::new(SeededRandom::new(1)), broker).unwrap();
-    logs.claim(BrokerId(1), "cluster").unwrap();
+    logs.claim(me, "cluster").unwrap();
     logs.load(&|_| None).unwrap();
     let pool = Arc::new(ByHand::default());
     let around = Surroundings {
-        broker: BrokerId(1),
+        broker: me,
         clock: clock.clone(),
         spawner: pool.clone(),
         cluster: Arc::new(Cluster::new(Snapshot::default())),
@@ -63,7 +68,7 @@ pub fn bench(config: TopicConfig) -> Bench {
         flush_queues: Default::default(),
     };
     let config = Arc::new(config);
-    let table = PartitionTable::new(around, Arc::new(logs), Box::new(move |_| config.clone()));
+    let table = Arc::new(PartitionTable::new(around, Arc::new(logs), Box::new(move |_| config.clone())));
     Bench { table, pool, _dir: dir }
 }
 
