@@ -217,6 +217,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         cluster: cluster.clone(),
         replica_lag_time_max_ms: config.replica_lag_time_max_ms,
         flush_queues: Default::default(),
+        isr_changes: Default::default(),
     };
     let partitions = Arc::new(PartitionTable::new(around, logs.clone(), topic_configs(&config, &configs, broker_id)));
 

@@ -118,6 +118,7 @@ impl Node {
             cluster: cluster.clone(),
             replica_lag_time_max_ms: 30_000,
             flush_queues: Default::default(),
+            isr_changes: Default::default(),
         };
         let (resolved, defaults) = (configs.clone(), config.topic_defaults.clone());
         let table = Arc::new(PartitionTable::new(

@@ -404,11 +404,13 @@ mod tests {
         assert_eq!(follower.fetched(&asked, &answer(ErrorCode::None), &before, 0, BACKOFF_MS), Step::Nothing);
     }
 
-    /// (what, own epochs and end, the leader's answer, where the log is cut)
+    /// What it is, the follower's epochs and log end, the leader's answer, where the log is cut.
+    type Parting<'a> = (&'a str, &'a [(i32, i64)], i64, (i32, i64), i64);
+
     #[test]
     fn a_diverging_log_is_cut_where_the_epochs_part() {
         let own: &[(i32, i64)] = &[(0, 0), (1, 5)];
-        let cases: &[(&str, &[(i32, i64)], i64, (i32, i64), i64)] = &[
+        let cases: &[Parting<'_>] = &[
             ("an epoch nobody else wrote", own, 8, (0, 5), 5),
             ("the leader's epoch ended before ours did", own, 8, (1, 6), 6),
             ("ours ended before the leader's did", own, 8, (0, 7), 5),

@@ -4,7 +4,8 @@
 //! the *maximal* ISR, which also holds members proposed and not yet answered, bounds the high watermark. A proposed
 //! removal counts for nothing until it is confirmed.
 
-use crate::types::BrokerId;
+use crate::types::{BrokerId, LeaderEpoch};
+use crate::wire::error_code::ErrorCode;
 
 /// Members in the order of the state node.
 pub type Isr = Vec<BrokerId>;
@@ -78,6 +79,88 @@ impl IsrState {
     }
 }
 
+/// The ISR with the version of the state node it was read in: what a compare-and-set is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    pub isr: IsrState,
+    pub partition_epoch: i32,
+}
+
+/// What a leader asks the controller for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    pub leader_epoch: LeaderEpoch,
+    /// Of the state it replaces.
+    pub partition_epoch: i32,
+    pub isr: Isr,
+}
+
+/// The state node as it is now, from the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confirmed {
+    pub leader_epoch: LeaderEpoch,
+    pub partition_epoch: i32,
+    pub isr: Isr,
+}
+
+/// What an answer means for whoever asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The committed ISR is another one now, or the change is given up.
+    Settled,
+    /// Nothing is known: the maximal ISR stands until the controller says more.
+    Pending,
+    /// Ask the same again.
+    Again,
+    /// Of another time.
+    Ignored,
+}
+
+impl Membership {
+    /// The controller's answer to `proposal` in `leader_epoch`.
+    ///
+    /// | error | what becomes of the change |
+    /// |---|---|
+    /// | INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED | given up |
+    /// | UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, INVALID_REQUEST, NEW_LEADER_ELECTED | unknown until LeaderAndIsr comes |
+    /// | any other | asked again |
+    pub fn answered(
+        &mut self,
+        leader_epoch: LeaderEpoch,
+        proposal: &Proposal,
+        answer: Result<Confirmed, ErrorCode>,
+    ) -> Outcome {
+        let is_ours = self.isr.in_flight()
+            && leader_epoch == proposal.leader_epoch
+            && self.partition_epoch == proposal.partition_epoch;
+        if !is_ours {
+            return Outcome::Ignored;
+        }
+        match answer {
+            Ok(now) if now.leader_epoch != leader_epoch || now.partition_epoch < self.partition_epoch => {
+                Outcome::Pending
+            }
+            Ok(now) => {
+                *self = Membership { isr: IsrState::Committed(now.isr), partition_epoch: now.partition_epoch };
+                Outcome::Settled
+            }
+            Err(ErrorCode::IneligibleReplica | ErrorCode::OperationNotAttempted) => {
+                self.isr.abandon();
+                Outcome::Settled
+            }
+            Err(
+                ErrorCode::UnknownTopicOrPartition
+                | ErrorCode::UnknownTopicId
+                | ErrorCode::FencedLeaderEpoch
+                | ErrorCode::InvalidUpdateVersion
+                | ErrorCode::InvalidRequest
+                | ErrorCode::NewLeaderElected,
+            ) => Outcome::Pending,
+            Err(_) => Outcome::Again,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,5 +195,52 @@ mod tests {
         let mut isr = IsrState::Committed(ids(&[1]));
         assert_eq!(isr.propose_removing(&ids(&[1])), None);
         assert_eq!(isr.propose_adding(BrokerId(1)), None);
+    }
+
+    #[test]
+    fn each_answer_of_the_controller_has_its_outcome() {
+        let epoch = LeaderEpoch(4);
+        let begun = || {
+            let mut membership = Membership { isr: IsrState::Committed(ids(&[1, 2])), partition_epoch: 7 };
+            let isr = membership.isr.propose_adding(BrokerId(3)).expect("none in flight");
+            (membership, Proposal { leader_epoch: epoch, partition_epoch: 7, isr })
+        };
+        let confirmed = |leader_epoch, partition_epoch| {
+            Ok(Confirmed { leader_epoch: LeaderEpoch(leader_epoch), partition_epoch, isr: ids(&[1, 2, 3]) })
+        };
+        let committed =
+            |members: &[i32], partition_epoch| Membership { isr: IsrState::Committed(ids(members)), partition_epoch };
+        let (pending, _) = begun();
+        let cases = [
+            (confirmed(4, 8), Outcome::Settled, committed(&[1, 2, 3], 8)),
+            (confirmed(4, 7), Outcome::Settled, committed(&[1, 2, 3], 7)),
+            (confirmed(4, 6), Outcome::Pending, pending.clone()),
+            (confirmed(5, 9), Outcome::Pending, pending.clone()),
+            (Err(ErrorCode::IneligibleReplica), Outcome::Settled, committed(&[1, 2], 7)),
+            (Err(ErrorCode::OperationNotAttempted), Outcome::Settled, committed(&[1, 2], 7)),
+            (Err(ErrorCode::UnknownTopicOrPartition), Outcome::Pending, pending.clone()),
+            (Err(ErrorCode::UnknownTopicId), Outcome::Pending, pending.clone()),
+            (Err(ErrorCode::FencedLeaderEpoch), Outcome::Pending, pending.clone()),
+            (Err(ErrorCode::InvalidUpdateVersion), Outcome::Pending, pending.clone()),
+            (Err(ErrorCode::InvalidRequest), Outcome::Pending, pending.clone()),
+            (Err(ErrorCode::NewLeaderElected), Outcome::Pending, pending.clone()),
+            (Err(ErrorCode::NotController), Outcome::Again, pending.clone()),
+            (Err(ErrorCode::UnknownServerError), Outcome::Again, pending),
+        ];
+        for (answer, outcome, after) in cases {
+            let (mut membership, proposal) = begun();
+            assert_eq!(membership.answered(epoch, &proposal, answer.clone()), outcome, "{answer:?}");
+            assert_eq!(membership, after, "{answer:?}");
+        }
+        let (mut membership, proposal) = begun();
+        assert_eq!(membership.answered(LeaderEpoch(5), &proposal, confirmed(4, 8)), Outcome::Ignored, "elected again");
+        membership.partition_epoch = 9;
+        assert_eq!(
+            membership.answered(epoch, &proposal, confirmed(4, 8)),
+            Outcome::Ignored,
+            "a newer state came first"
+        );
+        membership = committed(&[1, 2], 7);
+        assert_eq!(membership.answered(epoch, &proposal, confirmed(4, 8)), Outcome::Ignored, "nothing is in flight");
     }
 }

@@ -16,6 +16,7 @@ pub mod flush;
 pub mod waiters;
 
 pub mod fetcher;
+pub mod isr_changes;
 pub mod partition;
 pub mod table;
 

@@ -175,7 +175,7 @@ impl Partition {
     }
     /// The committed ISR; empty on a follower.
     pub fn isr(&self) -> Vec<BrokerId> {
-        self.role.read().leading.as_ref().map_or_else(Vec::new, |leading| leading.isr.committed().clone())
+        self.role.read().leading.as_ref().map_or_else(Vec::new, |leading| leading.isr())
     }
     /// Assignment order.
     pub fn replicas(&self) -> Vec<BrokerId> {
@@ -204,7 +204,7 @@ impl Partition {
             return Err(refused(ErrorCode::NotLeaderOrFollower, "this broker does not lead", Offset::NONE));
         };
         let config = log.config();
-        let (in_sync, required) = (leading.isr.committed().len(), role.effective_min_isr(config.min_insync_replicas));
+        let (in_sync, required) = (leading.in_sync(), role.effective_min_isr(config.min_insync_replicas));
         if acks == Acks::All && in_sync < required {
             let message = format!("{in_sync} replicas are in sync, {required} are required");
             return Err(refused(ErrorCode::NotEnoughReplicas, message, log.offsets().log_start));
@@ -253,7 +253,7 @@ impl Partition {
         let log = self.online_log().map_err(|_| NotCommitted::Storage)?;
         match &role.leading {
             None => Err(NotCommitted::NotLeader),
-            Some(leading) if leading.isr.maximal_len() < role.effective_min_isr(log.config().min_insync_replicas) => {
+            Some(leading) if leading.at_most_in_sync() < role.effective_min_isr(log.config().min_insync_replicas) => {
                 Err(NotCommitted::NotEnoughReplicasAfterAppend)
             }
             Some(_) => Ok(()),
@@ -349,6 +349,9 @@ impl Partition {
             now_ms: self.around.clock.monotonic_ms(),
         })?;
         self.advance(&role, log);
+        if let Some(proposal) = self.joining(leading, log, id) {
+            self.propose(proposal);
+        }
         Ok(())
     }
 
@@ -501,6 +504,7 @@ impl Partition {
                 role.effective_min_isr(config.min_insync_replicas),
                 self.around.clock.monotonic_ms(),
                 self.around.replica_lag_time_max_ms,
+                |id, epoch| self.around.may_join(id, epoch),
             );
             let moved = to > offsets.high_watermark;
             if moved {
@@ -584,6 +588,7 @@ fn refused(code: ErrorCode, message: impl Into<String>, log_start_offset: Offset
 }
 
 mod following;
+mod membership;
 pub use following::NotTaken;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 
 use super::high_watermark::high_watermark;
-use super::isr::IsrState;
+use super::isr::{Confirmed, IsrState, Membership, Outcome, Proposal};
 use super::table::LeaderAndIsr;
 use crate::types::{BrokerId, LeaderEpoch, Offset};
 use crate::wire::error_code::ErrorCode;
@@ -18,8 +18,6 @@ use crate::wire::error_code::ErrorCode;
 pub struct Role {
     pub leader: BrokerId,
     pub leader_epoch: LeaderEpoch,
-    /// zkVersion of the state node.
-    pub partition_epoch: i32,
     /// Assignment order.
     pub replicas: Vec<BrokerId>,
     /// `Some` on the leader.
@@ -29,7 +27,9 @@ pub struct Role {
 /// What only a leader knows.
 #[derive(Debug)]
 pub struct Leading {
-    pub isr: IsrState,
+    leader_epoch: LeaderEpoch,
+    /// With a lock of its own: ISR changes and appends do not wait for each other.
+    membership: Mutex<Membership>,
     /// Log end when this leader epoch began.
     pub epoch_start: Offset,
     followers: BTreeMap<BrokerId, Mutex<Progress>>,
@@ -79,13 +79,7 @@ impl Progress {
     /// The leader was elected again: what the follower has is still known.
     fn kept(self, in_isr: bool, leader_end: Offset, now_ms: i64) -> Progress {
         let since = if in_isr { now_ms } else { 0 };
-        Progress {
-            last_fetch_leader_end: leader_end,
-            last_fetch_ms: since,
-            last_caught_up_ms: since,
-            broker_epoch: -1,
-            ..self
-        }
+        Progress { last_fetch_leader_end: leader_end, last_fetch_ms: since, last_caught_up_ms: since, ..self }
     }
 
     fn record(&mut self, fetch: &FollowerFetch) {
@@ -110,13 +104,7 @@ impl Progress {
 impl Role {
     /// A partition nobody leads yet.
     pub fn unknown() -> Role {
-        Role {
-            leader: BrokerId::NONE,
-            leader_epoch: LeaderEpoch::NONE,
-            partition_epoch: -1,
-            replicas: Vec::new(),
-            leading: None,
-        }
+        Role { leader: BrokerId::NONE, leader_epoch: LeaderEpoch::NONE, replicas: Vec::new(), leading: None }
     }
 
     /// Takes the leadership `change` gives to `me`. True when the leader epoch rose: the epoch cache must then note
@@ -136,8 +124,13 @@ impl Role {
             };
             (*id, Mutex::new(progress))
         });
-        let leading =
-            Leading { isr: IsrState::Committed(change.isr.clone()), epoch_start, followers: followers.collect() };
+        let isr = IsrState::Committed(change.isr.clone());
+        let leading = Leading {
+            leader_epoch: change.leader_epoch,
+            membership: Mutex::new(Membership { isr, partition_epoch: change.partition_epoch }),
+            epoch_start,
+            followers: followers.collect(),
+        };
         self.adopt(change);
         self.leading = Some(leading);
         rose
@@ -152,7 +145,6 @@ impl Role {
     fn adopt(&mut self, change: &LeaderAndIsr) {
         self.leader = change.leader;
         self.leader_epoch = change.leader_epoch;
-        self.partition_epoch = change.partition_epoch;
         self.replicas.clone_from(&change.replicas);
     }
 
@@ -177,6 +169,59 @@ impl Role {
 }
 
 impl Leading {
+    /// The committed ISR.
+    pub fn isr(&self) -> Vec<BrokerId> {
+        self.membership.lock().isr.committed().clone()
+    }
+
+    /// Members of the committed ISR.
+    pub fn in_sync(&self) -> usize {
+        self.membership.lock().isr.committed().len()
+    }
+
+    /// Members of the maximal ISR.
+    pub fn at_most_in_sync(&self) -> usize {
+        self.membership.lock().isr.maximal_len()
+    }
+
+    /// The state as known, and whether a change is in flight.
+    pub fn membership(&self) -> Membership {
+        self.membership.lock().clone()
+    }
+
+    /// Whether `follower` is no member and no change is in flight.
+    pub fn may_be_joined_by(&self, follower: BrokerId) -> bool {
+        let membership = self.membership.lock();
+        !membership.isr.in_flight() && !membership.isr.committed().contains(&follower)
+    }
+
+    /// The ISR with `follower`, when it may join: all below `high_watermark` and the start of this leader epoch is there,
+    /// and no change is in flight. Whether the broker lives in the epoch it fetches in is the caller's to check.
+    pub fn propose_joining(&self, follower: BrokerId, high_watermark: Offset) -> Option<Proposal> {
+        let log_end = self.progress(follower)?.log_end;
+        if log_end < high_watermark.max(self.epoch_start) {
+            return None;
+        }
+        let mut membership = self.membership.lock();
+        let isr = membership.isr.propose_adding(follower)?;
+        Some(Proposal { leader_epoch: self.leader_epoch, partition_epoch: membership.partition_epoch, isr })
+    }
+
+    /// The ISR without those that have not been caught up for longer than `lag_max_ms`, when there are any and no change
+    /// is in flight.
+    pub fn propose_leaving(&self, local_end: Offset, now_ms: i64, lag_max_ms: i64) -> Option<Proposal> {
+        let mut membership = self.membership.lock();
+        let behind = |id: &BrokerId| self.progress(*id).is_some_and(|it| !it.caught_up(local_end, now_ms, lag_max_ms));
+        let leaving: Vec<BrokerId> = membership.isr.committed().iter().copied().filter(behind).collect();
+        let isr = membership.isr.propose_removing(&leaving)?;
+        Some(Proposal { leader_epoch: self.leader_epoch, partition_epoch: membership.partition_epoch, isr })
+    }
+
+    /// The controller's answer to a proposal.
+    pub fn answered(&self, proposal: &Proposal, answer: Result<Confirmed, ErrorCode>) -> Outcome {
+        self.membership.lock().answered(self.leader_epoch, proposal, answer)
+    }
+
     pub fn progress(&self, follower: BrokerId) -> Option<Progress> {
         self.followers.get(&follower).map(|progress| *progress.lock())
     }
@@ -194,8 +239,8 @@ impl Leading {
 
     /// Where the high watermark belongs. Stays while the committed ISR is below `effective_min_isr`.
     ///
-    /// Counted are the maximal ISR and every follower that is caught up by time: it is about to join, and waiting
-    /// for it now keeps it from joining with a log end below the mark.
+    /// Counted are the maximal ISR and every follower that is caught up by time and `eligible` with the broker epoch it
+    /// fetches in: it is about to join, and waiting for it now keeps it from joining with a log end below the mark.
     pub fn high_watermark(
         &self,
         current: Offset,
@@ -203,14 +248,18 @@ impl Leading {
         effective_min_isr: usize,
         now_ms: i64,
         lag_max_ms: i64,
+        eligible: impl Fn(BrokerId, i64) -> bool,
     ) -> Offset {
-        if self.isr.committed().len() < effective_min_isr {
+        let membership = self.membership.lock();
+        if membership.isr.committed().len() < effective_min_isr {
             return current;
         }
         let counted = self.followers.iter().filter_map(|(id, progress)| {
             let progress = progress.lock();
-            let counts = self.isr.maximal().any(|member| member == *id)
-                || (progress.last_fetch_ms > 0 && progress.caught_up(local_end, now_ms, lag_max_ms));
+            let counts = membership.isr.maximal().any(|member| member == *id)
+                || (progress.last_fetch_ms > 0
+                    && progress.caught_up(local_end, now_ms, lag_max_ms)
+                    && eligible(*id, progress.broker_epoch));
             counts.then_some(progress.log_end)
         });
         high_watermark(current, counted.chain([local_end]))
@@ -267,7 +316,16 @@ mod tests {
 
     fn mark(role: &Role, current: i64, end: i64, min_isr: i32, now_ms: i64) -> i64 {
         let leading = role.leading.as_ref().expect("leads");
-        leading.high_watermark(Offset(current), Offset(end), role.effective_min_isr(min_isr), now_ms, LAG_MAX_MS).0
+        leading
+            .high_watermark(
+                Offset(current),
+                Offset(end),
+                role.effective_min_isr(min_isr),
+                now_ms,
+                LAG_MAX_MS,
+                |_, _| true,
+            )
+            .0
     }
 
     #[test]
@@ -295,6 +353,37 @@ mod tests {
         leading.record(&fetch(2, 4, 4, 2000)).expect("a replica");
         assert_eq!(mark(&role, 4, 6, 1, 2001), 4, "was caught up a moment ago: counts");
         assert_eq!(mark(&role, 4, 6, 1, 2000 + LAG_MAX_MS + 1), 6, "fell behind: no longer counts");
+    }
+
+    #[test]
+    fn who_has_all_may_join_and_who_falls_behind_leaves() {
+        let role = leader(&[1, 2], &[1, 2, 3], 6);
+        let leading = role.leading.as_ref().expect("leads");
+        leading.record(&fetch(2, 9, 9, 2000)).expect("a replica");
+        leading.record(&fetch(3, 5, 9, 2000)).expect("a replica");
+        assert_eq!(leading.propose_joining(BrokerId(3), Offset(4)), None, "below the start of the epoch");
+        leading.record(&fetch(3, 7, 9, 2000)).expect("a replica");
+        assert_eq!(leading.propose_joining(BrokerId(3), Offset(8)), None, "below the high watermark");
+        assert_eq!(leading.propose_joining(BrokerId(2), Offset(0)), None, "a member");
+        let joining = leading.propose_joining(BrokerId(3), Offset(7)).expect("has all");
+        assert_eq!((&joining.isr, joining.partition_epoch), (&ids(&[1, 2, 3]), 0));
+        assert_eq!(leading.propose_leaving(Offset(9), i64::MAX, 0), None, "one change at a time");
+        let confirmed = Confirmed { leader_epoch: LeaderEpoch(0), partition_epoch: 1, isr: joining.isr.clone() };
+        assert_eq!(leading.answered(&joining, Ok(confirmed)), Outcome::Settled);
+        assert_eq!(leading.isr(), ids(&[1, 2, 3]));
+        assert_eq!(leading.propose_leaving(Offset(9), LAG_MAX_MS, LAG_MAX_MS), None);
+        leading.record(&fetch(2, 9, 9, 2001)).expect("a replica");
+        let leaving = leading.propose_leaving(Offset(10), 2001 + LAG_MAX_MS, LAG_MAX_MS).expect("one is behind");
+        assert_eq!((leaving.isr, leaving.partition_epoch), (ids(&[1, 2]), 1));
+    }
+
+    #[test]
+    fn the_mark_does_not_wait_for_who_may_not_join() {
+        let role = leader(&[1], &[1, 2], 0);
+        let leading = role.leading.as_ref().expect("leads");
+        leading.record(&FollowerFetch { broker_epoch: 7, ..fetch(2, 4, 4, 2000) }).expect("a replica");
+        let mark = |alive| leading.high_watermark(Offset(4), Offset(6), 1, 2001, LAG_MAX_MS, |_, epoch| epoch == alive);
+        assert_eq!((mark(7), mark(8)), (Offset(4), Offset(6)));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::fetcher::Fetchers;
 use super::flush::FlushQueue;
+use super::isr_changes::IsrChanges;
 use super::partition::Partition;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -47,6 +48,8 @@ pub struct Surroundings {
     pub replica_lag_time_max_ms: i64,
     /// By log directory; one is made when its first partition comes.
     pub flush_queues: Mutex<HashMap<PathBuf, Arc<FlushQueue>>>,
+    /// Who asks the controller for ISR changes; none are asked for without.
+    pub isr_changes: OnceLock<Arc<IsrChanges>>,
 }
 
 impl Surroundings {
@@ -59,6 +62,13 @@ impl Surroundings {
                 queues.entry(dir.to_path_buf()).or_insert_with(|| FlushQueue::new(Arc::clone(&self.spawner))),
             ),
         }
+    }
+
+    /// Whether a broker that fetches in `epoch` (-1 unknown) may join an ISR: it lives, and as far as this broker knows in
+    /// that epoch. The controller looks again.
+    pub fn may_join(&self, broker: BrokerId, epoch: i64) -> bool {
+        let snapshot = self.cluster.load();
+        snapshot.brokers.get(&broker).is_some_and(|alive| epoch < 0 || alive.epoch < 0 || alive.epoch == epoch)
     }
 
     /// Whether a broker is in this broker's metadata.
@@ -128,6 +138,11 @@ impl PartitionTable {
     /// Who fetches for partitions that follow from now on. The first one stays.
     pub fn fetch_with(&self, fetchers: Arc<Fetchers>) {
         let _ = self.fetchers.set(fetchers);
+    }
+
+    /// Who asks the controller for ISR changes from now on. The first one stays.
+    pub fn change_isrs_with(&self, changes: Arc<IsrChanges>) {
+        let _ = self.around.isr_changes.set(changes);
     }
 
     fn fetch_no_longer(&self, tp: &TopicPartition) {

@@ -43,6 +43,8 @@ impl ByHand {
 pub struct Bench {
     pub table: Arc<PartitionTable>,
     pub pool: Arc<ByHand>,
+    /// Its metadata: empty at first.
+    pub cluster: Arc<Cluster>,
     _dir: tempfile::TempDir,
 }
 
@@ -59,17 +61,19 @@ pub fn bench_of(broker: i32, clock: Arc<dyn Clock>, config: TopicConfig) -> Benc
     logs.claim(me, "cluster").unwrap();
     logs.load(&|_| None).unwrap();
     let pool = Arc::new(ByHand::default());
+    let cluster = Arc::new(Cluster::new(Snapshot::default()));
     let around = Surroundings {
         broker: me,
         clock: clock.clone(),
         spawner: pool.clone(),
-        cluster: Arc::new(Cluster::new(Snapshot::default())),
+        cluster: cluster.clone(),
         replica_lag_time_max_ms: 30_000,
         flush_queues: Default::default(),
+        isr_changes: Default::default(),
     };
     let config = Arc::new(config);
     let table = Arc::new(PartitionTable::new(around, Arc::new(logs), Box::new(move |_| config.clone())));
-    Bench { table, pool, _dir: dir }
+    Bench { table, pool, cluster, _dir: dir }
 }
 
 pub fn ids(ids: &[i32]) -> Vec<BrokerId> {
