@@ -1,0 +1,198 @@
+//! How the office of controller is won and lost: `/controller`, `/controller_epoch` and the session behind them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::questions::Answer;
+use super::watches::{Watched, Watches};
+use super::{Driver, Term};
+use crate::cluster::{settle, until_known};
+use crate::controller::decide::{Context, Event};
+use crate::controller::fence::{Fence, Lost};
+use crate::controller::state::State;
+use crate::metastore::schema::{Controller, ControllerEpoch, Features, paths};
+use crate::metastore::{CreateMode, Error, Metastore, Op, OpResult};
+
+impl Driver {
+    /// Ends the term; after an expiry a new session is opened and the broker registered in it.
+    pub(super) async fn lost(&mut self, lost: Lost) {
+        let was_active = self.term.as_ref().map(|term| term.fence.clone());
+        self.resign();
+        self.watches = Watches::default();
+        match lost {
+            Lost::Moved => tracing::info!("another controller was elected"),
+            Lost::Failed(error) => {
+                tracing::error!(%error, "controller gives up its office and stands again");
+                // Somebody must be elected anew, perhaps this broker.
+                if let Some(fence) = was_active {
+                    let _ = fence.delete(paths::CONTROLLER.into()).await;
+                }
+                settle(&*self.parts.session.store()).await;
+            }
+            Lost::Expired => self.renew_session().await,
+        }
+    }
+
+    async fn renew_session(&mut self) {
+        let former = self.parts.session.store().session_id();
+        tracing::warn!(session = former, "metastore session expired");
+        loop {
+            let store = self.parts.session.open_another().await;
+            match self.parts.registrar.register(&*store, self.parts.clock.wall_ms(), Some(former)).await {
+                Ok(epoch) => {
+                    tracing::info!(session = store.session_id(), broker_epoch = epoch, "registered again");
+                    self.parts.receiver.registered(epoch);
+                    self.parts.session.replace(store);
+                    return;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "not registered again yet");
+                    settle(&*store).await;
+                }
+            }
+        }
+    }
+
+    pub(super) fn resign(&mut self) {
+        if let Some(term) = self.term.take() {
+            tracing::info!(epoch = term.state.epoch, "resigned as controller");
+        }
+        self.active.store(false, Ordering::Release);
+        self.watches = Watches::default();
+    }
+
+    /// Watches `/controller`; when nobody holds it, stands for election.
+    pub(super) async fn stand(&mut self) -> Result<(), Lost> {
+        let store = self.parts.session.store();
+        loop {
+            let (holder, watch) = until_known(&*store, || store.exists_watch(paths::CONTROLLER)).await?;
+            if holder.is_some() {
+                self.watches.arm(Watched::Controller, watch);
+                return Ok(());
+            }
+            if let Some((epoch, epoch_version)) = self.elect(&*store).await? {
+                let (_, watch) = until_known(&*store, || store.exists_watch(paths::CONTROLLER)).await?;
+                self.watches.arm(Watched::Controller, watch);
+                return self.take_office(store, epoch, epoch_version).await;
+            }
+        }
+    }
+
+    /// Epoch and its node's version when won.
+    async fn elect(&mut self, store: &dyn Metastore) -> Result<Option<(i32, i32)>, Lost> {
+        let (epoch, version) = read_epoch(store).await?;
+        let holder = Controller {
+            broker_id: self.parts.broker,
+            timestamp_ms: self.parts.clock.wall_ms(),
+            kraft_controller_epoch: -1,
+        };
+        let ops = vec![
+            Op::Create { path: paths::CONTROLLER.into(), data: Some(holder.encode()), mode: CreateMode::Ephemeral },
+            Op::Set { path: paths::CONTROLLER_EPOCH.into(), data: ControllerEpoch(epoch + 1).encode(), version },
+        ];
+        match store.multi(ops).await.map_err(|failed| failed.error) {
+            Ok(results) => {
+                let version = results.into_iter().find_map(|result| match result {
+                    OpResult::Set(stat) => Some(stat.version),
+                    _ => None,
+                });
+                Ok(version.map(|version| (epoch + 1, version)))
+            }
+            Err(Error::Unknown | Error::NodeExists(_) | Error::BadVersion(_)) => {
+                // Lost, or won with the reply lost: the tree knows.
+                let held = match until_known(store, || store.get(paths::CONTROLLER)).await {
+                    Ok((data, stat)) => Controller::decode(paths::CONTROLLER, &data).is_ok_and(|held| {
+                        held.broker_id == self.parts.broker && stat.ephemeral_owner == store.session_id()
+                    }),
+                    Err(Error::NoNode(_)) => false,
+                    Err(error) => return Err(error.into()),
+                };
+                let (now, version) = read_epoch(store).await?;
+                Ok((held && now == epoch + 1).then_some((now, version)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn take_office(&mut self, store: Arc<dyn Metastore>, epoch: i32, epoch_version: i32) -> Result<(), Lost> {
+        tracing::info!(epoch, "elected as controller");
+        let fence = Fence { store, epoch_version };
+        let state = State::new(self.parts.broker, epoch, self.parts.config.delete_topic_enable);
+        self.term = Some(Term { state, fence: fence.clone(), channels: BTreeMap::new(), answer: Answer::default() });
+        // A replaced leader's reads could lag behind what it must see.
+        until_known(&*fence.store, || fence.store.sync("/")).await?;
+        self.ensure_features(&*fence.store).await?;
+        for parent in [paths::LOG_DIR_EVENTS, paths::ISR_CHANGES] {
+            let (names, watch) = self.children_watch(&*fence.store, parent).await?;
+            for name in names {
+                fence.delete(format!("{parent}/{name}")).await?;
+            }
+            if parent == paths::LOG_DIR_EVENTS {
+                self.watches.arm(Watched::LogDirEvents, watch);
+            }
+        }
+        let brokers = self.read_brokers().await?;
+        let (names, watch) = self.children_watch(&*fence.store, paths::TOPICS).await?;
+        self.watches.arm(Watched::Topics, watch);
+        let topics = self.load_topics(names, true).await?;
+        let (names, watch) = self.children_watch(&*fence.store, paths::DELETE_TOPICS).await?;
+        self.watches.arm(Watched::DeleteTopics, watch);
+        let context = Context { brokers, topics, delete_requests: names.into_iter().collect() };
+        self.process(Event::BecameController(Box::new(context))).await?;
+        self.active.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// `/feature` as a fresh 3.9 cluster has it. One that exists is left as it is.
+    async fn ensure_features(&mut self, store: &dyn Metastore) -> Result<(), Lost> {
+        let none = Features { enabled: true, finalized: BTreeMap::new() };
+        let created =
+            until_known(store, || store.create(paths::FEATURE, Some(none.encode()), CreateMode::Persistent)).await;
+        match created {
+            Ok(_) | Err(Error::NodeExists(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// `/controller` was written, deleted or may have been: still in office, somebody else's, or free.
+    pub(super) async fn controller_changed(&mut self) -> Result<(), Lost> {
+        let store = self.parts.session.store();
+        let (holder, watch) = until_known(&*store, || store.exists_watch(paths::CONTROLLER)).await?;
+        let ours = holder.is_some_and(|stat| stat.ephemeral_owner == store.session_id());
+        match (&self.term, holder) {
+            (Some(_), Some(_)) if ours => {
+                self.watches.arm(Watched::Controller, watch);
+                Ok(())
+            }
+            (Some(_), _) => Err(Lost::Moved),
+            (None, Some(_)) => {
+                self.watches.arm(Watched::Controller, watch);
+                Ok(())
+            }
+            (None, None) => self.stand().await,
+        }
+    }
+}
+
+/// `/controller_epoch` and its version; made when absent.
+async fn read_epoch(store: &dyn Metastore) -> Result<(i32, i32), Lost> {
+    let path = paths::CONTROLLER_EPOCH;
+    loop {
+        match until_known(store, || store.get(path)).await {
+            Ok((data, stat)) => {
+                let epoch = ControllerEpoch::decode(path, &data)
+                    .map_err(|error| Lost::Failed(Error::Other(error.to_string())))?;
+                return Ok((epoch.0, stat.version));
+            }
+            Err(Error::NoNode(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let created =
+            until_known(store, || store.create(path, Some(ControllerEpoch(0).encode()), CreateMode::Persistent)).await;
+        match created {
+            Ok(_) | Err(Error::NodeExists(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What the active controller reads when a watch fires or its term begins. A watch is set, then its node read, so that no
+//! change goes unseen.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Driver;
+use super::watches::Watched;
+use crate::cluster::{Broker, read_registration, until_known};
+use crate::controller::decide::{Event, LoadedTopic};
+use crate::controller::fence::Lost;
+use crate::metastore::schema::{LogDirEvent, TopicAssignment, paths};
+use crate::metastore::{Error, Metastore, Watch};
+use crate::types::BrokerId;
+
+impl Driver {
+    pub(super) async fn watched(&mut self, watched: Watched) -> Result<(), Lost> {
+        if watched == Watched::Controller {
+            return self.controller_changed().await;
+        }
+        let Some(term) = &self.term else { return Ok(()) };
+        let fence = term.fence.clone();
+        match watched {
+            Watched::Controller => Ok(()),
+            Watched::Brokers => {
+                let live = self.read_brokers().await?;
+                self.process(Event::BrokersChanged(live)).await
+            }
+            Watched::Broker(id) => match self.read_broker(id).await? {
+                Some(broker) => self.process(Event::BrokerChanged(broker)).await,
+                None => Ok(()),
+            },
+            Watched::Topics => {
+                let (names, watch) = self.children_watch(&*fence.store, paths::TOPICS).await?;
+                self.watches.arm(Watched::Topics, watch);
+                let unknown = match &self.term {
+                    Some(term) => {
+                        names.iter().filter(|name| !term.state.topics.contains_key(name.as_str())).cloned().collect()
+                    }
+                    None => Vec::new(),
+                };
+                let new = self.load_topics(unknown, false).await?;
+                self.process(Event::TopicsChanged { present: names.into_iter().collect(), new }).await
+            }
+            Watched::Topic(name) => {
+                let Some((data, _)) = self.read_topic(&name).await? else { return Ok(()) };
+                match TopicAssignment::decode(&paths::topic(&name), &data) {
+                    Ok(assignment) => self.process(Event::TopicChanged { name, assignment }).await,
+                    Err(error) => {
+                        tracing::error!(%error, "topic change ignored");
+                        Ok(())
+                    }
+                }
+            }
+            Watched::DeleteTopics => {
+                let (names, watch) = self.children_watch(&*fence.store, paths::DELETE_TOPICS).await?;
+                self.watches.arm(Watched::DeleteTopics, watch);
+                self.process(Event::DeleteRequestsChanged(names.into_iter().collect())).await
+            }
+            Watched::LogDirEvents => {
+                let (names, watch) = self.children_watch(&*fence.store, paths::LOG_DIR_EVENTS).await?;
+                self.watches.arm(Watched::LogDirEvents, watch);
+                let mut brokers = BTreeSet::new();
+                for name in names {
+                    let path = format!("{}/{name}", paths::LOG_DIR_EVENTS);
+                    match until_known(&*fence.store, || fence.store.get(&path)).await {
+                        Ok((data, _)) => match LogDirEvent::decode(&path, &data) {
+                            Ok(LogDirEvent(broker)) => {
+                                brokers.insert(broker);
+                            }
+                            Err(error) => tracing::error!(%error, "log directory event ignored"),
+                        },
+                        Err(Error::NoNode(_)) => continue,
+                        Err(error) => return Err(error.into()),
+                    }
+                    fence.delete(path).await?;
+                }
+                self.process(Event::LogDirsFailed(brokers)).await
+            }
+        }
+    }
+
+    /// Live brokers; watches the list, and each broker not watched yet.
+    pub(super) async fn read_brokers(&mut self) -> Result<Vec<Broker>, Lost> {
+        let store = self.parts.session.store();
+        let (names, watch) = self.children_watch(&*store, paths::BROKER_IDS).await?;
+        self.watches.arm(Watched::Brokers, watch);
+        let mut brokers = Vec::new();
+        for name in names {
+            let Ok(id) = name.parse().map(BrokerId) else { continue };
+            let known = self.term.as_ref().and_then(|term| term.state.live.get(&id)).map(|broker| broker.epoch);
+            let broker = match known {
+                // Its watch is still set unless the node was deleted since, and then it is told.
+                Some(epoch) => match self.peek_broker(id).await? {
+                    Some(broker) if broker.epoch == epoch => Some(broker),
+                    Some(_) => self.read_broker(id).await?,
+                    None => None,
+                },
+                None => self.read_broker(id).await?,
+            };
+            brokers.extend(broker);
+        }
+        Ok(brokers)
+    }
+
+    async fn read_broker(&mut self, id: BrokerId) -> Result<Option<Broker>, Lost> {
+        let store = self.parts.session.store();
+        let path = paths::broker(id);
+        let (stat, watch) = until_known(&*store, || store.exists_watch(&path)).await?;
+        if stat.is_none() {
+            return Ok(None);
+        }
+        self.watches.arm(Watched::Broker(id), watch);
+        self.peek_broker(id).await
+    }
+
+    async fn peek_broker(&mut self, id: BrokerId) -> Result<Option<Broker>, Lost> {
+        let store = self.parts.session.store();
+        match read_registration(&*store, id).await {
+            Ok(found) => Ok(found.map(|(registration, stat)| Broker::from_registration(id, &registration, stat.czxid))),
+            Err(crate::cluster::RegistrationError::Store(error)) => Err(error.into()),
+            Err(error) => {
+                tracing::error!(broker = %id, %error, "registration ignored");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Reads topics and watches each.
+    pub(super) async fn load_topics(
+        &mut self,
+        mut names: Vec<String>,
+        with_states: bool,
+    ) -> Result<Vec<LoadedTopic>, Lost> {
+        names.sort_unstable();
+        let mut topics = Vec::with_capacity(names.len());
+        for name in names {
+            let name: Arc<str> = Arc::from(name);
+            let Some(read) = self.read_topic(&name).await? else { continue };
+            let Some(fence) = self.term.as_ref().map(|term| term.fence.clone()) else { break };
+            topics.extend(fence.load_topic(&name, read, &*self.parts.random, with_states).await?);
+        }
+        Ok(topics)
+    }
+
+    async fn read_topic(&mut self, name: &Arc<str>) -> Result<Option<(bytes::Bytes, i32)>, Lost> {
+        let store = self.parts.session.store();
+        let path = paths::topic(name);
+        match until_known(&*store, || store.get_watch(&path)).await {
+            Ok((data, stat, watch)) => {
+                self.watches.arm(Watched::Topic(Arc::clone(name)), watch);
+                Ok(Some((data, stat.version)))
+            }
+            Err(Error::NoNode(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) async fn children_watch(
+        &mut self,
+        store: &dyn Metastore,
+        path: &str,
+    ) -> Result<(Vec<String>, Watch), Lost> {
+        Ok(until_known(store, || store.children_watch(path)).await?)
+    }
+}
