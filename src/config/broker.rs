@@ -83,6 +83,11 @@ pub struct BrokerConfig {
 
     pub replica_lag_time_max_ms: i64,
     pub controlled_shutdown_enable: bool,
+    pub controlled_shutdown_max_retries: i32,
+    pub controlled_shutdown_retry_backoff_ms: i64,
+    pub auto_leader_rebalance_enable: bool,
+    pub leader_imbalance_check_interval_seconds: i64,
+    pub leader_imbalance_per_broker_percentage: i32,
 
     /// The topic configs a topic gets that overrides nothing.
     pub topic_defaults: TopicConfig,
@@ -154,6 +159,11 @@ impl Default for BrokerConfig {
             request_timeout_ms: 30_000,
             replica_lag_time_max_ms: 30_000,
             controlled_shutdown_enable: true,
+            controlled_shutdown_max_retries: 3,
+            controlled_shutdown_retry_backoff_ms: 5_000,
+            auto_leader_rebalance_enable: true,
+            leader_imbalance_check_interval_seconds: 300,
+            leader_imbalance_per_broker_percentage: 10,
             topic_defaults: TopicConfig::default(),
             properties: BTreeMap::new(),
         }

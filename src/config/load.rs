@@ -174,6 +174,11 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         request_timeout_ms: values.number("request.timeout.ms"),
         replica_lag_time_max_ms: values.number("replica.lag.time.max.ms"),
         controlled_shutdown_enable: values.boolean("controlled.shutdown.enable"),
+        controlled_shutdown_max_retries: values.number("controlled.shutdown.max.retries"),
+        controlled_shutdown_retry_backoff_ms: values.number("controlled.shutdown.retry.backoff.ms"),
+        auto_leader_rebalance_enable: values.boolean("auto.leader.rebalance.enable"),
+        leader_imbalance_check_interval_seconds: values.number("leader.imbalance.check.interval.seconds"),
+        leader_imbalance_per_broker_percentage: values.number("leader.imbalance.per.broker.percentage"),
         topic_defaults: topic_defaults(values)?,
         properties: BTreeMap::new(),
     })

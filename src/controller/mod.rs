@@ -11,7 +11,7 @@
 //!    control thread. Leadership arrives through the control channel, also on the controller's own broker;
 //! 3. [`admin::Admin`], for the handlers.
 //!
-//! Stop: requests first, then [`ControllerHandle::stop`], then the logs; dropping the session frees `/controller` and
+//! Stop: [`leave::leave`] while requests are still served, then requests, then [`ControllerHandle::stop`], then the logs; dropping the session frees `/controller` and
 //! the registration.
 
 pub mod topic_names;
@@ -33,6 +33,7 @@ pub mod ask;
 pub mod driver;
 pub mod fence;
 
+pub mod leave;
 pub mod start;
 
 pub mod admin;

@@ -5,13 +5,13 @@ use super::*;
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     boolean("auto.leader.rebalance.enable").default("true").high()
-        .not_yet("Whether the controller moves leadership back to preferred replicas by itself."),
+        .implemented("Whether the controller moves leadership back to preferred replicas by itself."),
     boolean("controlled.shutdown.enable").default("true")
-        .not_yet("Whether a stopping broker first has its leaderships moved away."),
+        .implemented("Whether a stopping broker first has its leaderships moved away."),
     int("controlled.shutdown.max.retries").default("3")
-        .not_yet("Attempts at moving leaderships away before the broker stops anyway."),
+        .implemented("Attempts at moving leaderships away before the broker stops anyway."),
     long("controlled.shutdown.retry.backoff.ms").default("5000")
-        .not_yet("Milliseconds between such attempts."),
+        .implemented("Milliseconds between such attempts."),
     int("controller.socket.timeout.ms").default("30000")
         .not_yet("Milliseconds the controller waits for a broker's answer."),
     string("inter.broker.protocol.version").default("3.9-IV0").check(Check::MetadataVersion)
@@ -20,9 +20,9 @@ pub(super) const KEYS: &[Key] = &[
             "Release whose protocol brokers use among themselves.",
         ),
     long("leader.imbalance.check.interval.seconds").default("300").min(1).high()
-        .not_yet("Seconds between the controller's looks at the balance of leaders."),
+        .implemented("Seconds between the controller's looks at the balance of leaders."),
     int("leader.imbalance.per.broker.percentage").default("10").high()
-        .not_yet("Percentage of a broker's partitions led elsewhere than preferred from which leadership is moved \
+        .implemented("Percentage of a broker's partitions led elsewhere than preferred from which leadership is moved \
             back."),
     int("num.replica.alter.log.dirs.threads").high()
         .not_yet("Threads that copy replicas from one log directory to another; unset, one per directory."),
