@@ -68,7 +68,7 @@ fn load(state: &mut State, context: Context) {
     for name in context.delete_requests {
         let name: Arc<str> = Arc::from(name);
         if state.topics.contains_key(&name) && state.deletion_enabled {
-            deletion::mark(state, &name);
+            deletion::mark_found(state, &name);
         }
     }
 }
