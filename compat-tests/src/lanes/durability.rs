@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::group_kills;
 use super::load::{self, Ledger};
+use super::{group_kills, move_kills};
 use crate::broker::{Broker, On};
 use crate::lane::{Run, skip};
 
@@ -52,7 +52,8 @@ pub fn lane(run: &mut Run) -> Result<()> {
         let clean = stop_and_start(&mut broker, &writers);
         run.settled(format!("clean stop after it, acks {acks}, {settings:?}"), clean);
     }
-    group_kills::units(run)
+    group_kills::units(run)?;
+    move_kills::units(run)
 }
 
 /// One kill and what is left. Answers how many records were acknowledged so far.

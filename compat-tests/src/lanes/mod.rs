@@ -16,6 +16,7 @@ mod kafkajs;
 mod kcat;
 mod librdkafka;
 mod load;
+mod move_kills;
 mod power_loss;
 mod python;
 mod sarama;
