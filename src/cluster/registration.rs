@@ -124,7 +124,15 @@ impl Registrar {
             if other == self.broker {
                 continue;
             }
-            let Some((registration, _)) = read_registration(store, other).await? else { continue };
+            let registration = match read_registration(store, other).await {
+                Ok(Some((registration, _))) => registration,
+                Ok(None) => continue,
+                Err(RegistrationError::Malformed(error)) => {
+                    tracing::error!(%error, "another broker's registration ignored");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             for listener in &self.advertised {
                 if registration.listeners.iter().any(|l| l.host == listener.host && l.port == listener.port) {
                     return Err(RegistrationError::EndpointTaken {

@@ -17,8 +17,10 @@ mod watches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::Instant;
 
 use self::questions::Answer;
 use self::watches::{Watched, Watches};
@@ -58,6 +60,8 @@ struct Term {
     fence: Fence,
     channels: BTreeMap<BrokerId, Channel>,
     answer: Answer,
+    /// When to look at the balance of leaders next; `None` = never.
+    balance_at: Option<Instant>,
 }
 
 /// The task behind [`start`](super::start).
@@ -67,6 +71,7 @@ pub(super) struct Driver {
     watches: Watches,
     answers: (mpsc::UnboundedSender<Answered>, mpsc::UnboundedReceiver<Answered>),
     asked: mpsc::Receiver<Asked>,
+    unclean_allowed: Arc<Notify>,
     term: Option<Term>,
 }
 
@@ -75,13 +80,22 @@ enum Input {
     Watch(Watched),
     Answered(Answered),
     Asked(Asked),
+    UncleanAllowed,
+    BalanceDue,
     SessionChanged,
     Stop,
 }
 
 impl Driver {
-    pub fn new(parts: Parts, active: Arc<AtomicBool>, asked: mpsc::Receiver<Asked>) -> Driver {
-        Driver { parts, active, watches: Watches::default(), answers: mpsc::unbounded_channel(), asked, term: None }
+    /// `unclean_allowed` is told when `unclean.leader.election.enable` is set somewhere.
+    pub fn new(
+        parts: Parts,
+        active: Arc<AtomicBool>,
+        asked: mpsc::Receiver<Asked>,
+        unclean_allowed: Arc<Notify>,
+    ) -> Driver {
+        let answers = mpsc::unbounded_channel();
+        Driver { parts, active, watches: Watches::default(), answers, asked, unclean_allowed, term: None }
     }
 
     /// Until `stop` is set (or dropped). The session's close then frees `/controller`.
@@ -95,10 +109,13 @@ impl Driver {
                 outcome = self.stand().await;
                 continue;
             }
+            let balance_at = self.term.as_ref().and_then(|term| term.balance_at);
             let input = tokio::select! {
                 watched = self.watches.fired() => Input::Watch(watched),
                 Some(answered) = self.answers.1.recv() => Input::Answered(answered),
                 Some(asked) = self.asked.recv() => Input::Asked(asked),
+                () = self.unclean_allowed.notified() => Input::UncleanAllowed,
+                () = sleep_until(balance_at) => Input::BalanceDue,
                 Ok(()) = session.changed() => Input::SessionChanged,
                 _ = stop.wait_for(|stop| *stop) => Input::Stop,
             };
@@ -106,6 +123,8 @@ impl Driver {
                 Input::Watch(watched) => self.watched(watched).await,
                 Input::Answered(answered) => self.answered(answered).await,
                 Input::Asked(asked) => self.answer(asked).await,
+                Input::UncleanAllowed => self.process(Event::ElectOffline).await,
+                Input::BalanceDue => self.balance().await,
                 Input::SessionChanged if *session.borrow_and_update() == SessionState::Expired => Err(Lost::Expired),
                 Input::SessionChanged => Ok(()),
                 Input::Stop => {
@@ -113,6 +132,19 @@ impl Driver {
                     return;
                 }
             };
+        }
+    }
+
+    async fn balance(&mut self) -> Result<(), Lost> {
+        let config = self.parts.config.clone();
+        let interval = u64::try_from(config.leader_imbalance_check_interval_seconds).unwrap_or(u64::MAX);
+        self.schedule_balance(Duration::from_secs(interval));
+        self.process(Event::BalanceDue { percentage: config.leader_imbalance_per_broker_percentage }).await
+    }
+
+    fn schedule_balance(&mut self, after: Duration) {
+        if let Some(term) = self.term.as_mut().filter(|_| self.parts.config.auto_leader_rebalance_enable) {
+            term.balance_at = Instant::now().checked_add(after);
         }
     }
 
@@ -138,6 +170,14 @@ impl Driver {
         let live = &term.state.live;
         term.channels.retain(|id, channel| live.get(id).is_some_and(|broker| broker.epoch == channel.broker_epoch));
         Ok(())
+    }
+}
+
+/// Pending for ever without a time.
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -198,6 +238,10 @@ async fn perform(
             }
             None
         }
+        Effect::RemoveReassignRequests(over) => {
+            term.fence.remove_reassign_requests(&over).await?;
+            None
+        }
         Effect::Elected(tp, outcome) => {
             term.answer.elected.push((tp, outcome));
             None
@@ -221,3 +265,6 @@ async fn perform(
         Effect::Decide(event) => Some(event),
     })
 }
+
+#[cfg(test)]
+mod tests;

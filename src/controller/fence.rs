@@ -10,10 +10,10 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream;
 
-use super::decide::{AfterRead, Event, LoadedTopic, Written};
+use super::decide::{AfterRead, Event, LoadedState, LoadedTopic, Written};
 use super::state::Leadership;
 use crate::cluster::{settle, until_known};
-use crate::metastore::schema::{ConfigEntity, PartitionState, TopicAssignment, paths};
+use crate::metastore::schema::{ConfigEntity, PartitionState, ReassignPartitions, TopicAssignment, paths};
 use crate::metastore::{CreateMode, Error, Metastore, Op, OpResult};
 use crate::random::Random;
 use crate::types::{TopicId, TopicPartition};
@@ -136,7 +136,7 @@ impl Fence {
                 Ok(_) => Written::Done { version: 0 },
                 // Perhaps ours, of a try whose reply was lost.
                 Err(Error::NodeExists(_)) => match self.read_state(tp).await? {
-                    Some(found) if found.state == *state => Written::Done { version: found.partition_epoch },
+                    Some((found, _)) if found.state == *state => Written::Done { version: found.partition_epoch },
                     _ => Written::Failed,
                 },
                 Err(_) => Written::Failed,
@@ -180,16 +180,22 @@ impl Fence {
         &self,
         partitions: Vec<TopicPartition>,
     ) -> Result<Vec<(TopicPartition, Option<Leadership>)>, Lost> {
-        let reads: Vec<_> = partitions.iter().map(|tp| self.read_state(tp)).collect();
-        let read: Vec<_> = stream::iter(reads).buffered(IN_FLIGHT).collect().await;
-        partitions.into_iter().zip(read).map(|(tp, state)| Ok((tp, state?))).collect()
+        let read = self.read_each(&partitions).await?;
+        let leadership = |read: Option<(Leadership, i64)>| read.map(|(leadership, _)| leadership);
+        Ok(partitions.into_iter().zip(read.into_iter().map(leadership)).collect())
     }
 
-    async fn read_state(&self, tp: &TopicPartition) -> Result<Option<Leadership>, Lost> {
+    async fn read_each(&self, partitions: &[TopicPartition]) -> Result<Vec<Option<(Leadership, i64)>>, Lost> {
+        let reads: Vec<_> = partitions.iter().map(|tp| self.read_state(tp)).collect();
+        stream::iter(reads).buffered(IN_FLIGHT).collect::<Vec<_>>().await.into_iter().collect()
+    }
+
+    /// With the number of the transaction that wrote it last.
+    async fn read_state(&self, tp: &TopicPartition) -> Result<Option<(Leadership, i64)>, Lost> {
         let path = paths::partition_state(&tp.topic, tp.partition);
         match until_known(&*self.store, || self.store.get(&path)).await {
             Ok((data, stat)) => match PartitionState::decode(&path, &data) {
-                Ok(state) => Ok(Some(Leadership { state, partition_epoch: stat.version })),
+                Ok(state) => Ok(Some((Leadership { state, partition_epoch: stat.version }, stat.mzxid))),
                 Err(error) => {
                     tracing::error!(%error, "partition state ignored");
                     Ok(None)
@@ -225,15 +231,16 @@ impl Fence {
                 None => return Ok(None),
             },
         };
-        let mut leadership = Vec::new();
+        let mut states = Vec::new();
         if with_states {
-            let partitions =
+            let partitions: Vec<_> =
                 assignment.partitions.keys().map(|index| TopicPartition::new(Arc::clone(name), *index)).collect();
-            for (tp, state) in self.read_states(partitions).await? {
-                leadership.extend(state.map(|state| (tp.partition, state)));
+            for (tp, read) in partitions.iter().zip(self.read_each(&partitions).await?) {
+                let partition = tp.partition;
+                states.extend(read.map(|(leadership, mzxid)| LoadedState { partition, leadership, mzxid }));
             }
         }
-        Ok(Some(LoadedTopic { name: Arc::clone(name), id, assignment, leadership }))
+        Ok(Some(LoadedTopic { name: Arc::clone(name), id, assignment, states }))
     }
 
     async fn give_id(
@@ -259,6 +266,33 @@ impl Fence {
             tracing::error!(topic = %name, %error, "topic node not written");
         }
         Ok(())
+    }
+
+    /// Takes partitions out of `/admin/reassign_partitions`. What somebody else writes at the same time stays.
+    pub async fn remove_reassign_requests(&self, over: &[TopicPartition]) -> Result<(), Lost> {
+        let path = paths::REASSIGN_PARTITIONS;
+        loop {
+            let (data, version) = match until_known(&*self.store, || self.store.get(path)).await {
+                Ok((data, stat)) => (data, stat.version),
+                Err(Error::NoNode(_)) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            // Said when it was read first.
+            let Ok(ReassignPartitions(mut wanted)) = ReassignPartitions::decode(path, &data) else { return Ok(()) };
+            wanted.retain(|(tp, _)| !over.contains(tp));
+            let op = match wanted.is_empty() {
+                true => Op::Delete { path: path.into(), version },
+                false => Op::Set { path: path.into(), data: ReassignPartitions(wanted).encode(), version },
+            };
+            match self.write(op).await? {
+                Err(Error::BadVersion(_)) => {}
+                Err(error) => {
+                    tracing::error!(%path, %error, "reassignments that are over stay in it");
+                    return Ok(());
+                }
+                Ok(_) => return Ok(()),
+            }
+        }
     }
 
     /// The topic's tree from the leaves up, its config node, its delete request: all in one transaction, or so many

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::ask::{Questions, questions};
 use super::channel::{Peer, Peers};
@@ -64,12 +64,18 @@ pub async fn start(
     parts.receiver.registered(epoch);
     tracing::info!(broker = %parts.broker, broker_epoch = epoch, "registered");
 
+    let unclean_allowed = Arc::new(Notify::new());
+    let tell_unclean = unclean_allowed.clone();
     let listener = ConfigListener {
         session: Arc::clone(&parts.session),
         configs,
         clock: Arc::clone(&parts.clock),
         on_change: Box::new(move |entity, overrides| {
             on_change(entity, overrides);
+            let unclean = overrides.get("unclean.leader.election.enable").is_some_and(|on| on == "true");
+            if unclean && matches!(entity, ConfigEntity::Topic(_) | ConfigEntity::Broker(_)) {
+                tell_unclean.notify_one();
+            }
             match entity {
                 ConfigEntity::Topic(topic) => table.topic_config_changed(topic),
                 // Defaults changed under every topic.
@@ -83,7 +89,7 @@ pub async fn start(
     let handle =
         ControllerHandle { active: Arc::new(AtomicBool::new(false)), stop: watch::Sender::new(false), questions };
     let spawner = Arc::clone(&parts.spawner);
-    let driver = Driver::new(parts, Arc::clone(&handle.active), asked);
+    let driver = Driver::new(parts, Arc::clone(&handle.active), asked, unclean_allowed);
     spawner.control(Box::pin(driver.run(handle.stop.subscribe())));
     spawner.control(Box::pin(listener.run()));
     Ok(handle)

@@ -59,6 +59,8 @@ pub struct State {
     pub topics: BTreeMap<Arc<str>, Topic>,
     names: HashMap<TopicId, Arc<str>>,
     pub deletions: BTreeMap<Arc<str>, Deletion>,
+    /// Partitions in `/admin/reassign_partitions` that are under way.
+    pub reassign_requests: BTreeSet<TopicPartition>,
     /// Replicas in directories that their (live) brokers called offline.
     pub offline_replicas: BTreeSet<(BrokerId, TopicPartition)>,
     pub(super) batch: Batch,
@@ -75,6 +77,7 @@ impl State {
             topics: BTreeMap::new(),
             names: HashMap::new(),
             deletions: BTreeMap::new(),
+            reassign_requests: BTreeSet::new(),
             offline_replicas: BTreeSet::new(),
             batch: Batch::default(),
         }

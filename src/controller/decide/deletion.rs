@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Effect, Event, partitions};
+use super::{Effect, Event, partitions, reassignments};
 use crate::controller::state::{Deletion, State};
 use crate::controller::status::{PartitionStatus, ReplicaStatus};
 use crate::types::{BrokerId, TopicPartition};
@@ -183,6 +183,8 @@ pub(super) fn deleted(state: &mut State, name: &Arc<str>, deleted: bool) -> Vec<
         state.forget_topic(name);
         state.deletions.remove(name);
         state.offline_replicas.retain(|(_, tp)| tp.topic != *name);
+        let requests: Vec<_> = state.reassign_requests.iter().filter(|tp| tp.topic == *name).cloned().collect();
+        return reassignments::requests_over(state, requests);
     }
     Vec::new()
 }

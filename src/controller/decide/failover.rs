@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Context, Effect, Event, brokers, deletion, partitions};
+use super::{Context, Effect, Event, LoadedState, bounces, brokers, deletion, partitions};
 use crate::controller::state::{Partition, State, Topic};
 use crate::controller::status::{PartitionStatus, ReplicaStatus};
 use crate::types::{BrokerId, TopicPartition};
 
 pub(super) fn became_controller(state: &mut State, context: Context) -> Vec<Effect> {
     let delete_requests = context.delete_requests.clone();
+    state.live = context.brokers.iter().map(|broker| (broker.id, broker.clone())).collect();
+    let bounces = bounces::find(state, &context.topics);
     load(state, context);
     let mut effects = Vec::new();
 
@@ -23,6 +25,8 @@ pub(super) fn became_controller(state: &mut State, context: Context) -> Vec<Effe
         let Some(partition) = state.partition(&tp) else { continue };
         for id in partition.assignment.replicas.clone() {
             match state.is_online(id, &tp) {
+                // Leads or follows nobody under the old epoch.
+                true if bounces.contains_key(&tp) => {}
                 true => online.push((id, tp.clone())),
                 false => offline.push((id, tp.clone())),
             }
@@ -36,6 +40,7 @@ pub(super) fn became_controller(state: &mut State, context: Context) -> Vec<Effe
     if !offline.is_empty() {
         effects.extend(partitions::take_offline(state, &offline));
     }
+    effects.extend(bounces::failed(state, bounces));
     effects.push(Effect::Decide(Event::ElectOffline));
     effects.push(Effect::Decide(Event::ResumeReassignments));
     effects.push(Effect::Decide(Event::DeleteRequestsChanged(delete_requests)));
@@ -43,7 +48,6 @@ pub(super) fn became_controller(state: &mut State, context: Context) -> Vec<Effe
 }
 
 fn load(state: &mut State, context: Context) {
-    state.live = context.brokers.into_iter().map(|broker| (broker.id, broker)).collect();
     for loaded in context.topics {
         let mut partitions: BTreeMap<i32, Partition> = loaded
             .assignment
@@ -51,8 +55,8 @@ fn load(state: &mut State, context: Context) {
             .into_iter()
             .map(|(index, assignment)| (index, Partition::new(assignment)))
             .collect();
-        for (index, leadership) in loaded.leadership {
-            let Some(partition) = partitions.get_mut(&index) else { continue };
+        for LoadedState { partition, leadership, .. } in loaded.states {
+            let Some(partition) = partitions.get_mut(&partition) else { continue };
             let leader_is_live = state.live.contains_key(&leadership.state.leader);
             partition.status = if leader_is_live { PartitionStatus::Online } else { PartitionStatus::Offline };
             partition.leadership = Some(leadership);

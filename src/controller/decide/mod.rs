@@ -9,6 +9,7 @@
 //! Rules: Kafka's `KafkaController`, `PartitionStateMachine`, `ReplicaStateMachine`, `TopicDeletionManager`; seen in the
 //! transaction log of a live 3.9.1 cluster.
 
+mod bounces;
 mod brokers;
 mod deletion;
 mod elections;
@@ -64,6 +65,11 @@ pub enum Event {
     /// A broker wants to stop; its epoch, if the request has one. Answered with [`Effect::StillLed`] or
     /// [`Effect::Refused`].
     ControlledShutdown { broker: BrokerId, broker_epoch: Option<i64> },
+    /// `/admin/reassign_partitions` says so.
+    ReassignRequested(Vec<(TopicPartition, Vec<BrokerId>)>),
+    /// Time to look whether each broker leads what it should, all but `percentage` of it
+    /// (`leader.imbalance.per.broker.percentage`).
+    BalanceDue { percentage: i32 },
     /// Leaders wrote their ISRs themselves; what they are now was read.
     IsrChanged(Vec<(TopicPartition, Leadership)>),
 
@@ -90,8 +96,10 @@ pub enum Event {
     DeleteReplicas(BTreeSet<Arc<str>>),
     /// New replicas of these partitions are told; they are Online now (only from [`Effect::Decide`]).
     ReplicasOnline(Vec<TopicPartition>),
-    /// Look at New and Offline partitions again (only from [`Effect::Decide`]).
+    /// Look at New and Offline partitions again: unclean election may be allowed by now.
     ElectOffline,
+    /// Replicas that had died unseen are out of the ISRs (only from [`Effect::Decide`]).
+    BouncedBack(Vec<(BrokerId, TopicPartition)>),
     /// Look at pending deletions again (only from [`Effect::Decide`]).
     ResumeDeletions,
     /// A new term goes on with the reassignments of the last (only from [`Effect::Decide`]).
@@ -114,13 +122,22 @@ pub struct Context {
     pub delete_requests: BTreeSet<String>,
 }
 
-/// A topic as read, with an id in any case and the leadership of those partitions that have a state node.
+/// A topic as read, with an id in any case and the states of those partitions that have a state node.
 #[derive(Clone, Debug)]
 pub struct LoadedTopic {
     pub name: Arc<str>,
     pub id: TopicId,
     pub assignment: TopicAssignment,
-    pub leadership: Vec<(i32, Leadership)>,
+    pub states: Vec<LoadedState>,
+}
+
+/// A partition's state node.
+#[derive(Clone, Debug)]
+pub struct LoadedState {
+    pub partition: i32,
+    pub leadership: Leadership,
+    /// Number of the transaction that wrote it last.
+    pub mzxid: i64,
 }
 
 /// How a conditional write ended.
@@ -192,6 +209,8 @@ pub enum Effect {
     /// Deletes a topic's nodes, its config node and its delete request.
     DeleteTopic(Arc<str>),
     RemoveDeleteRequests(Vec<String>),
+    /// Takes partitions out of `/admin/reassign_partitions`; the node goes with the last.
+    RemoveReassignRequests(Vec<TopicPartition>),
     /// Feeds the event back after everything before it.
     Decide(Event),
 }
@@ -219,6 +238,9 @@ pub fn decide(state: &mut State, event: Event) -> Vec<Effect> {
         Event::IsrAnswered(partitions) => isr_changes::answered(state, &partitions),
         Event::ControlledShutdown { broker, broker_epoch } => shutdown::asked(state, broker, broker_epoch),
         Event::ShutdownWorkedOn(broker) => shutdown::worked_on(state, broker),
+        Event::ReassignRequested(wanted) => reassignments::requested(state, wanted),
+        Event::BalanceDue { percentage } => elections::balance(state, percentage),
+        Event::BouncedBack(gone) => bounces::back(state, gone),
         Event::IsrChanged(changed) => reassignments::isr_changed(state, changed),
         Event::StatesCreated(created) => partitions::created(state, created),
         Event::StatesRead { states, then } => partitions::states_read(state, states, then),

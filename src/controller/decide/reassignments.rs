@@ -33,11 +33,65 @@ pub(super) fn asked(state: &mut State, wanted: Vec<(TopicPartition, Target)>) ->
     let mut effects = Vec::new();
     for (tp, target) in wanted {
         match next_assignment(state, &tp, target) {
-            Ok(next) => effects.push(Effect::Decide(Event::Reassign(tp, next))),
+            Ok(next) => {
+                // What was wanted last counts.
+                effects.extend(requests_over(state, vec![tp.clone()]));
+                effects.push(Effect::Decide(Event::Reassign(tp, next)));
+            }
             Err((code, why)) => effects.push(Effect::Reassigned(tp, Err((code, why)))),
         }
     }
     effects
+}
+
+/// The node that old tools write. What it says of a partition on its way there is known; what nobody can do is taken out.
+/// Brokers need not be live: the partition waits for them.
+pub(super) fn requested(state: &mut State, wanted: Vec<(TopicPartition, Vec<BrokerId>)>) -> Vec<Effect> {
+    let (mut effects, mut over) = (Vec::new(), Vec::new());
+    for (tp, target) in wanted {
+        let known = state.partition(&tp).filter(|_| !state.is_being_deleted(&tp.topic));
+        let refusal = nonsense(&target).or(known.is_none().then_some("there is no such partition"));
+        let (Some(partition), None) = (known, refusal) else {
+            tracing::warn!(partition = %tp, ?target, why = refusal, "reassignment refused");
+            over.push(tp);
+            continue;
+        };
+        let assignment = &partition.assignment;
+        match (assignment.target() == target, assignment.is_being_reassigned()) {
+            (true, false) => over.push(tp),
+            (true, true) => {
+                state.reassign_requests.insert(tp);
+            }
+            (false, _) => {
+                let next = assignment.towards(&target);
+                state.reassign_requests.insert(tp.clone());
+                effects.push(Effect::Decide(Event::Reassign(tp, next)));
+            }
+        }
+    }
+    if !over.is_empty() {
+        effects.insert(0, Effect::RemoveReassignRequests(over));
+    }
+    effects
+}
+
+/// These are done or replaced: they go from the node if they are in it.
+pub(super) fn requests_over(state: &mut State, mut partitions: Vec<TopicPartition>) -> Vec<Effect> {
+    partitions.retain(|tp| state.reassign_requests.remove(tp));
+    match partitions.is_empty() {
+        true => Vec::new(),
+        false => vec![Effect::RemoveReassignRequests(partitions)],
+    }
+}
+
+fn nonsense(target: &[BrokerId]) -> Option<&'static str> {
+    if target.is_empty() {
+        return Some("no replicas are given");
+    }
+    if target.iter().collect::<BTreeSet<_>>().len() != target.len() {
+        return Some("a replica is given twice");
+    }
+    target.iter().any(|id| id.0 < 0).then_some("a broker id is not negative")
 }
 
 fn next_assignment(
@@ -51,14 +105,8 @@ fn next_assignment(
     let next = match target {
         Some(target) => {
             let invalid = |why| Err((ErrorCode::InvalidReplicaAssignment, why));
-            if target.is_empty() {
-                return invalid("no replicas are given");
-            }
-            if target.iter().collect::<BTreeSet<_>>().len() != target.len() {
-                return invalid("a replica is given twice");
-            }
-            if target.iter().any(|id| id.0 < 0) {
-                return invalid("a broker id is not negative");
+            if let Some(why) = nonsense(&target) {
+                return invalid(why);
             }
             let next = current.towards(&target);
             if !next.adding.iter().all(|id| state.is_live(*id)) {
@@ -145,8 +193,9 @@ pub(super) fn moved(state: &mut State, tp: &TopicPartition, removing: Vec<Broker
 }
 
 pub(super) fn done(state: &mut State, tp: &TopicPartition) -> Vec<Effect> {
+    let mut effects = requests_over(state, vec![tp.clone()]);
     state.tell_metadata([tp.clone()]);
-    let mut effects = state.send_batch();
+    effects.extend(state.send_batch());
     // A deletion that was asked for meanwhile has waited.
     if let Some(deletion) = state.deletions.get_mut(&tp.topic) {
         deletion.ineligible = false;

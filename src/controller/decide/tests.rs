@@ -5,12 +5,14 @@
 //! state T-P L/E ISR          a partition's state in the metastore, written by somebody else
 //! race T-P L/E ISR           the same, between the controller's next read of it and its write
 //! request T                  a delete request in the metastore before the term
-//! controller IDS             elected with these brokers live (@E after an id: another broker epoch)
+//! controller IDS             elected with these brokers live (@E after an id: another broker epoch than 100; states
+//!                            were written at 150)
 //! create T P=REPLICAS ...    grow T P=REPLICAS ...    delete T    unclean T
 //! live IDS                   dirs-failed ID
 //! elect preferred|unclean T-P ...          reassign T-P=REPLICAS T-P=cancel ...
 //! alter ID[@E] T-P=L/P:ISR ...     AlterPartition with leader and partition epochs; ISR as IDS, `!` at its end: recovering;
 //!                            `?` for T: an id that no topic has
+//! requested T-P=REPLICAS ... in /admin/reassign_partitions    balance PERCENTAGE    elect-offline
 //! isr T-P ISR                the leader wrote its ISR itself
 //! shutdown ID[@E]            ControlledShutdown
 //! leads ID T-P=CODE ...      answer to LeaderAndIsr    deleted ID T-P=CODE ...    answer to StopReplica with delete
@@ -138,12 +140,13 @@ impl World {
                     name: Arc::from(name.as_str()),
                     id: assignment.id.unwrap(),
                     assignment: assignment.clone(),
-                    leadership: self
+                    states: self
                         .states
                         .iter()
                         .filter(|(tp, _)| *tp.topic == **name)
                         .map(|(tp, (state, version))| {
-                            (tp.partition, Leadership { state: state.clone(), partition_epoch: *version })
+                            let leadership = Leadership { state: state.clone(), partition_epoch: *version };
+                            LoadedState { partition: tp.partition, leadership, mzxid: 150 }
                         })
                         .collect(),
                 };
@@ -157,7 +160,7 @@ impl World {
             ["create", topic, rest @ ..] => {
                 let assignment = self.assignment(topic, rest);
                 let name: Arc<str> = Arc::from(*topic);
-                let new = LoadedTopic { name, id: assignment.id.unwrap(), assignment, leadership: Vec::new() };
+                let new = LoadedTopic { name, id: assignment.id.unwrap(), assignment, states: Vec::new() };
                 self.run(Event::TopicsChanged { present: self.topics.keys().cloned().collect(), new: vec![new] });
             }
             ["grow", topic, rest @ ..] => {
@@ -221,6 +224,15 @@ impl World {
                 let from = brokers(id).remove(0);
                 self.run(Event::ControlledShutdown { broker: from.id, broker_epoch: Some(from.epoch) });
             }
+            ["requested", rest @ ..] => {
+                let one = |word: &&str| {
+                    let (tp, target) = word.split_once('=').unwrap();
+                    (partition(tp), ids(target))
+                };
+                self.run(Event::ReassignRequested(rest.iter().map(one).collect()));
+            }
+            ["balance", percentage] => self.run(Event::BalanceDue { percentage: percentage.parse().unwrap() }),
+            ["elect-offline"] => self.run(Event::ElectOffline),
             ["isr", tp, isr] => {
                 let tp = partition(tp);
                 let (now, _) = self.states[&tp].clone();
@@ -355,6 +367,11 @@ impl World {
             Effect::RemoveDeleteRequests(names) => {
                 writeln!(out, "remove requests {}", names.join(",")).unwrap();
                 self.requests.retain(|name| !names.contains(name));
+                None
+            }
+            Effect::RemoveReassignRequests(over) => {
+                let over: String = over.iter().map(|tp| format!(" {tp}")).collect();
+                writeln!(out, "no longer requested:{over}").unwrap();
                 None
             }
             Effect::Elected(tp, outcome) => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::questions::Answer;
 use super::watches::{Watched, Watches};
@@ -13,6 +14,9 @@ use crate::controller::fence::{Fence, Lost};
 use crate::controller::state::State;
 use crate::metastore::schema::{Controller, ControllerEpoch, Features, paths};
 use crate::metastore::{CreateMode, Error, Metastore, Op, OpResult};
+
+/// After an election, as Kafka's.
+const FIRST_BALANCE: Duration = Duration::from_secs(5);
 
 impl Driver {
     /// Ends the term; after an expiry a new session is opened and the broker registered in it.
@@ -119,18 +123,24 @@ impl Driver {
         tracing::info!(epoch, "elected as controller");
         let fence = Fence { store, epoch_version };
         let state = State::new(self.parts.broker, epoch, self.parts.config.delete_topic_enable);
-        self.term = Some(Term { state, fence: fence.clone(), channels: BTreeMap::new(), answer: Answer::default() });
+        self.term = Some(Term {
+            state,
+            fence: fence.clone(),
+            channels: BTreeMap::new(),
+            answer: Answer::default(),
+            balance_at: None,
+        });
         // A replaced leader's reads could lag behind what it must see.
         until_known(&*fence.store, || fence.store.sync("/")).await?;
         self.ensure_features(&*fence.store).await?;
-        for parent in [paths::LOG_DIR_EVENTS, paths::ISR_CHANGES] {
+        // What they announce is read now.
+        let news = [(paths::LOG_DIR_EVENTS, Watched::LogDirEvents), (paths::ISR_CHANGES, Watched::IsrChanges)];
+        for (parent, watched) in news {
             let (names, watch) = self.children_watch(&*fence.store, parent).await?;
             for name in names {
                 fence.delete(format!("{parent}/{name}")).await?;
             }
-            if parent == paths::LOG_DIR_EVENTS {
-                self.watches.arm(Watched::LogDirEvents, watch);
-            }
+            self.watches.arm(watched, watch);
         }
         let brokers = self.read_brokers().await?;
         let (names, watch) = self.children_watch(&*fence.store, paths::TOPICS).await?;
@@ -140,6 +150,9 @@ impl Driver {
         self.watches.arm(Watched::DeleteTopics, watch);
         let context = Context { brokers, topics, delete_requests: names.into_iter().collect() };
         self.process(Event::BecameController(Box::new(context))).await?;
+        self.reassignments_requested().await?;
+        self.preferred_election_requested().await?;
+        self.schedule_balance(FIRST_BALANCE);
         self.active.store(true, Ordering::Release);
         Ok(())
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::Driver;
 use super::watches::Watched;
 use crate::cluster::{Broker, read_registration, until_known};
-use crate::controller::decide::{Event, LoadedTopic};
+use crate::controller::decide::{ElectionType, Event, LoadedTopic};
 use crate::controller::fence::Lost;
-use crate::metastore::schema::{LogDirEvent, TopicAssignment, paths};
+use crate::metastore::schema::{LogDirEvent, Malformed, PartitionList, ReassignPartitions, TopicAssignment, paths};
 use crate::metastore::{Error, Metastore, Watch};
-use crate::types::BrokerId;
+use crate::types::{BrokerId, TopicPartition};
 
 impl Driver {
     pub(super) async fn watched(&mut self, watched: Watched) -> Result<(), Lost> {
@@ -30,18 +30,9 @@ impl Driver {
                 Some(broker) => self.process(Event::BrokerChanged(broker)).await,
                 None => Ok(()),
             },
-            Watched::Topics => {
-                let (names, watch) = self.children_watch(&*fence.store, paths::TOPICS).await?;
-                self.watches.arm(Watched::Topics, watch);
-                let unknown = match &self.term {
-                    Some(term) => {
-                        names.iter().filter(|name| !term.state.topics.contains_key(name.as_str())).cloned().collect()
-                    }
-                    None => Vec::new(),
-                };
-                let new = self.load_topics(unknown, false).await?;
-                self.process(Event::TopicsChanged { present: names.into_iter().collect(), new }).await
-            }
+            Watched::Topics => self.topics_changed().await,
+            // It could not be read when it appeared.
+            Watched::Topic(name) if !term.state.topics.contains_key(&name) => self.topics_changed().await,
             Watched::Topic(name) => {
                 let Some((data, _)) = self.read_topic(&name).await? else { return Ok(()) };
                 match TopicAssignment::decode(&paths::topic(&name), &data) {
@@ -58,25 +49,106 @@ impl Driver {
                 self.process(Event::DeleteRequestsChanged(names.into_iter().collect())).await
             }
             Watched::LogDirEvents => {
-                let (names, watch) = self.children_watch(&*fence.store, paths::LOG_DIR_EVENTS).await?;
-                self.watches.arm(Watched::LogDirEvents, watch);
-                let mut brokers = BTreeSet::new();
-                for name in names {
-                    let path = format!("{}/{name}", paths::LOG_DIR_EVENTS);
-                    match until_known(&*fence.store, || fence.store.get(&path)).await {
-                        Ok((data, _)) => match LogDirEvent::decode(&path, &data) {
-                            Ok(LogDirEvent(broker)) => {
-                                brokers.insert(broker);
-                            }
-                            Err(error) => tracing::error!(%error, "log directory event ignored"),
-                        },
-                        Err(Error::NoNode(_)) => continue,
-                        Err(error) => return Err(error.into()),
-                    }
-                    fence.delete(path).await?;
-                }
+                let news = self.take_news(Watched::LogDirEvents, paths::LOG_DIR_EVENTS, LogDirEvent::decode).await?;
+                let brokers = news.into_iter().map(|LogDirEvent(broker)| broker).collect();
                 self.process(Event::LogDirsFailed(brokers)).await
             }
+            Watched::IsrChanges => {
+                let news = self.take_news(Watched::IsrChanges, paths::ISR_CHANGES, PartitionList::decode).await?;
+                let changed: BTreeSet<TopicPartition> = news.into_iter().flat_map(|PartitionList(of)| of).collect();
+                let states = fence.read_states(changed.into_iter().collect()).await?;
+                let read = states.into_iter().filter_map(|(tp, leadership)| Some((tp, leadership?))).collect();
+                self.process(Event::IsrChanged(read)).await
+            }
+            Watched::ReassignPartitions => self.reassignments_requested().await,
+            Watched::PreferredElection => self.preferred_election_requested().await,
+        }
+    }
+
+    async fn topics_changed(&mut self) -> Result<(), Lost> {
+        let store = self.parts.session.store();
+        let (names, watch) = self.children_watch(&*store, paths::TOPICS).await?;
+        self.watches.arm(Watched::Topics, watch);
+        let unknown = match &self.term {
+            Some(term) => names.iter().filter(|name| !term.state.topics.contains_key(name.as_str())).cloned().collect(),
+            None => Vec::new(),
+        };
+        let new = self.load_topics(unknown, false).await?;
+        self.process(Event::TopicsChanged { present: names.into_iter().collect(), new }).await
+    }
+
+    /// Announcements below `parent`: read, deleted, and watched for more.
+    async fn take_news<T>(
+        &mut self,
+        watched: Watched,
+        parent: &str,
+        decode: impl Fn(&str, &[u8]) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Lost> {
+        let Some(fence) = self.term.as_ref().map(|term| term.fence.clone()) else { return Ok(Vec::new()) };
+        let (names, watch) = self.children_watch(&*fence.store, parent).await?;
+        self.watches.arm(watched, watch);
+        let mut news = Vec::new();
+        for name in names {
+            let path = format!("{parent}/{name}");
+            match until_known(&*fence.store, || fence.store.get(&path)).await {
+                Ok((data, _)) => match decode(&path, &data) {
+                    Ok(one) => news.push(one),
+                    Err(error) => tracing::error!(%error, "announcement ignored"),
+                },
+                Err(Error::NoNode(_)) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            fence.delete(path).await?;
+        }
+        Ok(news)
+    }
+
+    /// What old tools write into `/admin/reassign_partitions`. Partitions leave it when they have moved.
+    pub(super) async fn reassignments_requested(&mut self) -> Result<(), Lost> {
+        let path = paths::REASSIGN_PARTITIONS;
+        match self.request(path, Watched::ReassignPartitions).await?.map(|data| ReassignPartitions::decode(path, &data))
+        {
+            Some(Ok(ReassignPartitions(wanted))) => {
+                self.process(Event::ReassignRequested(wanted)).await?;
+                self.take_answer();
+            }
+            Some(Err(error)) => tracing::error!(%error, "reassignments ignored"),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// What old tools write into `/admin/preferred_replica_election`, which goes when it is done.
+    pub(super) async fn preferred_election_requested(&mut self) -> Result<(), Lost> {
+        let path = paths::PREFERRED_REPLICA_ELECTION;
+        while let Some(data) = self.request(path, Watched::PreferredElection).await? {
+            match PartitionList::decode(path, &data) {
+                Ok(PartitionList(partitions)) => {
+                    self.process(Event::ElectLeaders { partitions, kind: ElectionType::Preferred }).await?;
+                    self.take_answer();
+                }
+                Err(error) => tracing::error!(%error, "preferred election ignored"),
+            }
+            let Some(fence) = self.term.as_ref().map(|term| term.fence.clone()) else { return Ok(()) };
+            if !fence.delete(path.into()).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// An operator's request, if there is one; watched for.
+    async fn request(&mut self, path: &str, watched: Watched) -> Result<Option<bytes::Bytes>, Lost> {
+        let store = self.parts.session.store();
+        let (there, watch) = until_known(&*store, || store.exists_watch(path)).await?;
+        self.watches.arm(watched, watch);
+        if there.is_none() {
+            return Ok(None);
+        }
+        match until_known(&*store, || store.get(path)).await {
+            Ok((data, _)) => Ok(Some(data)),
+            Err(Error::NoNode(_)) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -21,6 +21,9 @@ pub(super) enum Watched {
     Topic(Arc<str>),
     DeleteTopics,
     LogDirEvents,
+    IsrChanges,
+    ReassignPartitions,
+    PreferredElection,
 }
 
 /// A watch that says what it was set on and its number.
