@@ -1,23 +1,27 @@
 //! A broker as a process: the built klamm, or a real Kafka 3.9.1 in ZooKeeper mode.
 
-use std::fs::{self, File};
-use std::net::{TcpListener, TcpStream};
+use std::fs;
+use std::net::TcpListener;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use kafka_protocol::messages::{ApiKey, FindCoordinatorRequest, MetadataRequest, RequestKind, ResponseKind};
 use kafka_protocol::protocol::StrBytes;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::cache;
+use crate::daemon::Daemon;
 use crate::proc::{self, tail, tool};
 use crate::raw::Connection;
+use crate::wait::until;
+use crate::zookeeper::Ensemble;
 
 /// Which broker a lane is run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +53,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// One broker on a free port with a directory of its own. Killed when dropped.
 pub struct Broker {
     on: On,
+    id: i32,
     host: String,
     port: u16,
     dir: PathBuf,
     _temp: Option<TempDir>,
-    child: Option<Child>,
-    zookeeper: Option<Child>,
+    process: Option<Daemon>,
+    /// Its own, unless it is one of a cluster.
+    _zookeeper: Option<Ensemble>,
 }
 
 impl Broker {
@@ -80,43 +86,50 @@ impl Broker {
     fn start_at(port: u16, on: &On, dir: &Path, temp: Option<TempDir>, settings: &[(&str, &str)]) -> Result<Broker> {
         if let On::At(address) = on {
             let (host, port) = address.rsplit_once(':').ok_or_else(|| anyhow!("{address} has no port"))?;
-            return Ok(Broker {
-                on: on.clone(),
-                host: host.to_owned(),
-                port: port.parse().with_context(|| format!("port of {address}"))?,
-                dir: dir.to_path_buf(),
-                _temp: temp,
-                child: None,
-                zookeeper: None,
-            });
+            let port = port.parse().with_context(|| format!("port of {address}"))?;
+            let mut broker = Broker::new(on, BROKER_ID, port, dir, temp);
+            broker.host = host.to_owned();
+            return Ok(broker);
         }
-        let mut lines = vec![
-            format!("broker.id={BROKER_ID}"),
-            format!("listeners=PLAINTEXT://127.0.0.1:{port}"),
-            format!("log.dirs={}", dir.join("data").display()),
-        ];
-        let mut broker = Broker {
-            on: on.clone(),
-            host: "127.0.0.1".into(),
-            port,
-            dir: dir.to_path_buf(),
-            _temp: temp,
-            child: None,
-            zookeeper: None,
-        };
+        let mut broker = Broker::new(on, BROKER_ID, port, dir, temp);
+        let mut lines = Vec::new();
         if *on == On::Kafka {
-            let zookeeper_port = free_port()?;
-            broker.zookeeper = Some(start_zookeeper(dir, zookeeper_port)?);
-            lines.push(format!("zookeeper.connect=127.0.0.1:{zookeeper_port}"));
+            let zookeeper = Ensemble::start(dir, 1)?;
+            lines.push(format!("zookeeper.connect={}", zookeeper.connect_string()));
+            broker._zookeeper = Some(zookeeper);
             // What an embedded single node has by default.
             lines.push("offsets.topic.replication.factor=1".into());
             lines.push("transaction.state.log.replication.factor=1".into());
             lines.push("transaction.state.log.min.isr=1".into());
         }
-        lines.extend(settings.iter().map(|(key, value)| format!("{key}={value}")));
-        fs::write(broker.properties_file(), lines.join("\n") + "\n")?;
+        broker.configure(lines, settings)?;
         broker.start_again()?;
         Ok(broker)
+    }
+
+    /// A broker of a cluster on the ZooKeeper `connect`, ready to be started.
+    pub fn of_cluster(on: &On, id: i32, dir: &Path, connect: &str, settings: &[(&str, &str)]) -> Result<Broker> {
+        fs::create_dir_all(dir)?;
+        let broker = Broker::new(on, id, free_port()?, dir, None);
+        broker.configure(vec![format!("zookeeper.connect={connect}")], settings)?;
+        Ok(broker)
+    }
+
+    fn new(on: &On, id: i32, port: u16, dir: &Path, temp: Option<TempDir>) -> Broker {
+        let (host, dir) = ("127.0.0.1".to_owned(), dir.to_path_buf());
+        Broker { on: on.clone(), id, host, port, dir, _temp: temp, process: None, _zookeeper: None }
+    }
+
+    /// Writes its properties: the common ones, then `lines`, then `settings`. The last of a key counts.
+    fn configure(&self, lines: Vec<String>, settings: &[(&str, &str)]) -> Result<()> {
+        let mut all = vec![
+            format!("broker.id={}", self.id),
+            format!("listeners=PLAINTEXT://127.0.0.1:{}", self.port),
+            format!("log.dirs={}", self.log_dir().display()),
+        ];
+        all.extend(lines);
+        all.extend(settings.iter().map(|(key, value)| format!("{key}={value}")));
+        Ok(fs::write(self.properties_file(), all.join("\n") + "\n")?)
     }
 
     pub fn properties_file(&self) -> PathBuf {
@@ -141,9 +154,14 @@ impl Broker {
         self.dir.join("data")
     }
 
-    /// Starts the stopped or killed broker on the same directory and port.
+    /// Starts the stopped or killed broker on the same directory and port, and waits until it serves.
     pub fn start_again(&mut self) -> Result<()> {
-        let log = File::options().create(true).append(true).open(self.dir.join("broker.log"))?;
+        self.spawn()?;
+        self.await_listening()
+    }
+
+    /// As [`Broker::start_again`] without the wait.
+    pub fn spawn(&mut self) -> Result<()> {
         let mut command = match self.on {
             On::Klamm => {
                 let mut command = Command::new(klamm()?);
@@ -157,26 +175,22 @@ impl Broker {
             }
             On::At(_) => bail!("a broker that somebody else started cannot be started again"),
         };
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().context("start the broker")?;
-        self.child = Some(child);
-        self.await_listening()
+        self.process = Some(Daemon::spawn(&mut command, &self.dir.join("broker.log"))?);
+        Ok(())
     }
 
-    fn await_listening(&mut self) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.exited()? {
-                bail!("the broker ended with {status} while starting: {}", self.log_tail(12));
-            }
+    /// Waits until it serves.
+    pub fn await_listening(&mut self) -> Result<()> {
+        let address = self.address();
+        let ended = until(&format!("a listener on {address}"), PATIENCE, || match self.exited()? {
+            Some(status) => Ok(Some(status)),
             // A real Kafka listens before it is registered: serving means naming itself.
-            if self.names_itself() {
-                return Ok(());
-            }
-            if Instant::now() > until {
-                bail!("no listener on {} after {} s: {}", self.address(), PATIENCE.as_secs(), self.log_tail(12));
-            }
-            thread::sleep(Duration::from_millis(5));
+            None if self.names_itself() => Ok(None),
+            None => bail!("{}", self.log_tail(12)),
+        })?;
+        match ended {
+            Some(status) => bail!("the broker ended with {status} while starting: {}", self.log_tail(12)),
+            None => Ok(()),
         }
     }
 
@@ -191,31 +205,27 @@ impl Broker {
     pub fn await_coordinator(&self) -> Result<()> {
         let keys = vec![StrBytes::from_static_str("none")];
         let request = RequestKind::FindCoordinator(FindCoordinatorRequest::default().with_coordinator_keys(keys));
-        let until = Instant::now() + PATIENCE;
-        loop {
+        until("a coordinator", PATIENCE, || {
             let answer = Connection::open(&self.address())?.ask(ApiKey::FindCoordinator, 4, &request)?;
             let ResponseKind::FindCoordinator(answer) = answer else { bail!("another API's answer") };
             let error = answer.coordinators.first().map(|coordinator| coordinator.error_code);
-            if error == Some(0) {
-                return Ok(());
-            }
-            if Instant::now() > until {
-                bail!("no coordinator after {} s: error {error:?}", PATIENCE.as_secs());
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+            ensure!(error == Some(0), "error {error:?}");
+            Ok(())
+        })
     }
 
     /// How the process ended, if it has.
     pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
-        match &mut self.child {
-            Some(child) => Ok(child.try_wait()?),
-            None => Ok(None),
-        }
+        self.process.as_mut().map_or(Ok(None), Daemon::exited)
+    }
+
+    /// Whether it was started, and neither stopped nor killed since.
+    pub fn runs(&self) -> bool {
+        self.process.is_some()
     }
 
     pub fn pid(&self) -> Result<i32> {
-        self.child.as_ref().map(|child| child.id() as i32).ok_or_else(|| anyhow!("the broker does not run"))
+        self.process.as_ref().map(Daemon::pid).ok_or_else(not_running)
     }
 
     /// A field of `/proc/PID/status` in bytes: `VmRSS:` is resident memory, `VmHWM:` its peak.
@@ -228,32 +238,30 @@ impl Broker {
 
     /// SIGKILL, and waits for the end.
     pub fn kill(&mut self) -> Result<()> {
-        let mut child = self.child.take().ok_or_else(|| anyhow!("the broker does not run"))?;
-        child.kill()?;
-        child.wait()?;
-        Ok(())
+        self.process.take().ok_or_else(not_running)?.kill()
     }
 
     /// SIGTERM, and waits for the end.
     pub fn stop(&mut self) -> Result<ExitStatus> {
-        let mut child = self.child.take().ok_or_else(|| anyhow!("the broker does not run"))?;
-        signal(&child, Signal::TERM)?;
-        match proc::wait(&mut child, PATIENCE)? {
-            Some(status) => Ok(status),
-            None => {
-                child.kill()?;
-                child.wait()?;
-                bail!("the broker did not stop within {} s of SIGTERM", PATIENCE.as_secs())
-            }
-        }
+        let mut process = self.process.take().ok_or_else(not_running)?;
+        process.signal(Signal::TERM)?;
+        let status = process.await_exit(PATIENCE)?;
+        status.ok_or_else(|| anyhow!("the broker did not stop within {} s of SIGTERM", PATIENCE.as_secs()))
+    }
+
+    /// SIGSTOP: it does nothing any more until [`Broker::resume`].
+    pub fn pause(&self) -> Result<()> {
+        self.process.as_ref().ok_or_else(not_running)?.signal(Signal::STOP)
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) -> Result<()> {
+        self.process.as_ref().ok_or_else(not_running)?.signal(Signal::CONT)
     }
 
     /// Waits for an end nobody asked for.
     pub fn await_exit(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
-        match &mut self.child {
-            Some(child) => proc::wait(child, limit),
-            None => bail!("the broker does not run"),
-        }
+        self.process.as_mut().ok_or_else(not_running)?.await_exit(limit)
     }
 
     pub fn log_text(&self) -> String {
@@ -267,60 +275,34 @@ impl Broker {
     }
 }
 
-impl Drop for Broker {
-    fn drop(&mut self) {
-        for child in [&mut self.child, &mut self.zookeeper].into_iter().flatten() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+fn not_running() -> anyhow::Error {
+    anyhow!("the broker does not run")
 }
 
-fn signal(child: &Child, signal: Signal) -> Result<()> {
-    let pid = Pid::from_raw(child.id() as i32).ok_or_else(|| anyhow!("no process id"))?;
-    kill_process(pid, signal).context("signal the broker")
-}
-
-fn start_zookeeper(dir: &Path, port: u16) -> Result<Child> {
-    let properties = dir.join("zookeeper.properties");
-    let text = format!(
-        "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n",
-        dir.join("zookeeper").display()
-    );
-    fs::write(&properties, text)?;
-    let log = File::create(dir.join("zookeeper.log"))?;
-    let mut command = cache::java(&format!("{}/*", cache::jars("kafka-3.9.1")?.display()))?;
-    command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(properties);
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    let mut child = command.spawn().context("start ZooKeeper")?;
-    let until = Instant::now() + PATIENCE;
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        if Instant::now() > until || child.try_wait()?.is_some() {
-            let _ = child.kill();
-            let _ = child.wait();
-            bail!("ZooKeeper did not start: {}", fs::read_to_string(dir.join("zookeeper.log")).unwrap_or_default());
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(child)
-}
+/// Where ports are looked for: below those from which outgoing connections get theirs, so that nobody's connection sits on
+/// the port of a broker that is down and will be back.
+const PORTS: RangeInclusive<u16> = 12_000..=19_999;
 
 /// A port nobody listens on now. With `KLAMM_TEST_PORTS=FIRST-LAST` one of those.
 pub fn free_port() -> Result<u16> {
-    if let Ok(range) = std::env::var("KLAMM_TEST_PORTS") {
-        let (first, last) = range.split_once('-').ok_or_else(|| anyhow!("KLAMM_TEST_PORTS is not FIRST-LAST"))?;
-        let (first, last): (u16, u16) = (first.parse()?, last.parse()?);
-        static NEXT: OnceLock<std::sync::atomic::AtomicU16> = OnceLock::new();
-        let next = NEXT.get_or_init(|| std::sync::atomic::AtomicU16::new(std::process::id() as u16 % 64));
-        for _ in first..=last {
-            let port = first + next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % (last - first + 1);
-            if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-                return Ok(port);
-            }
+    let ports = match std::env::var("KLAMM_TEST_PORTS") {
+        Ok(range) => {
+            let (first, last) = range.split_once('-').ok_or_else(|| anyhow!("KLAMM_TEST_PORTS is not FIRST-LAST"))?;
+            first.parse()?..=last.parse()?
         }
-        bail!("no free port in {range}");
+        Err(_) => PORTS,
+    };
+    // Programs that run at once begin at different places.
+    static NEXT: OnceLock<AtomicU32> = OnceLock::new();
+    let next = NEXT.get_or_init(|| AtomicU32::new(std::process::id().wrapping_mul(97)));
+    let count = u32::from(ports.end().saturating_sub(*ports.start())) + 1;
+    for _ in 0..count {
+        let port = ports.start() + (next.fetch_add(1, Ordering::Relaxed) % count) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
     }
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    bail!("no free port in {ports:?}");
 }
 
 /// The broker's binary, built once per run in the profile of this program. `KLAMM_BIN` names another.

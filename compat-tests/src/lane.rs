@@ -153,7 +153,12 @@ impl Run {
 
     /// Counts a unit whose outcome is known already.
     pub fn settled(&mut self, name: impl Into<String>, result: Result<()>) {
-        self.judged(name, Outcome::of(result), None, Duration::ZERO);
+        self.took(name, result, Duration::ZERO);
+    }
+
+    /// As [`Run::settled`], with how long it took.
+    pub fn took(&mut self, name: impl Into<String>, result: Result<()>, took: Duration) {
+        self.judged(name, Outcome::of(result), None, took);
     }
 
     /// Counts a unit that was played elsewhere; `before` is why it failed the first time.

@@ -17,6 +17,8 @@
 pub mod bodies;
 pub mod broker;
 pub mod cache;
+pub mod cluster;
+pub mod daemon;
 pub mod lane;
 pub mod lanes;
 pub mod proc;
@@ -24,6 +26,9 @@ pub mod raw;
 pub mod record;
 pub mod records;
 pub mod twin;
+pub mod wait;
+pub mod znodes;
+pub mod zookeeper;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,213 @@
+//! Several brokers on one ZooKeeper, and what they say about their partitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use kafka_protocol::messages::{ApiKey, MetadataRequest, RequestKind, ResponseKind};
+use tempfile::TempDir;
+
+use crate::broker::{Broker, On};
+use crate::raw::Connection;
+use crate::wait::until;
+use crate::zookeeper::Ensemble;
+
+/// Long enough for a loaded machine; reached only by a cluster that does not heal.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cluster with a directory of its own. Killed when dropped.
+pub struct Cluster {
+    // Brokers end before their ZooKeeper does.
+    brokers: BTreeMap<i32, Broker>,
+    pub zookeeper: Ensemble,
+    dir: TempDir,
+}
+
+/// A partition as Metadata tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partition {
+    pub error: i16,
+    pub leader: i32,
+    pub replicas: Vec<i32>,
+    pub isr: BTreeSet<i32>,
+}
+
+/// What one broker says about the cluster.
+#[derive(Debug, Default)]
+pub struct View {
+    /// -1 when there is none.
+    pub controller: i32,
+    pub brokers: BTreeSet<i32>,
+    pub partitions: BTreeMap<(String, i32), Partition>,
+}
+
+impl View {
+    /// As the broker at `address` has it.
+    pub fn of(address: &str) -> Result<View> {
+        let request = RequestKind::Metadata(MetadataRequest::default().with_topics(None));
+        let answer = Connection::open(address)?.ask(ApiKey::Metadata, 1, &request)?;
+        let ResponseKind::Metadata(metadata) = answer else { bail!("another API's answer") };
+        let mut view = View { controller: metadata.controller_id.0, ..View::default() };
+        view.brokers.extend(metadata.brokers.iter().map(|broker| broker.node_id.0));
+        for topic in metadata.topics {
+            let name = topic.name.map(|name| name.to_string()).unwrap_or_default();
+            for partition in topic.partitions {
+                let told = Partition {
+                    error: partition.error_code,
+                    leader: partition.leader_id.0,
+                    replicas: partition.replica_nodes.iter().map(|id| id.0).collect(),
+                    isr: partition.isr_nodes.iter().map(|id| id.0).collect(),
+                };
+                view.partitions.insert((name.clone(), partition.partition_index), told);
+            }
+        }
+        Ok(view)
+    }
+
+    /// The partitions of these topics. A topic without any is a complaint.
+    pub fn of_topics<'a>(&'a self, topics: &'a [&str]) -> Result<Vec<(&'a (String, i32), &'a Partition)>> {
+        for topic in topics {
+            ensure!(self.partitions.keys().any(|(name, _)| name == topic), "{topic} is unknown");
+        }
+        Ok(self.partitions.iter().filter(|((name, _), _)| topics.contains(&name.as_str())).collect())
+    }
+}
+
+impl Cluster {
+    /// Starts the brokers `ids`, the first of them alone until it serves: it becomes the controller.
+    pub fn start(on: &On, ids: &[i32], zookeepers: usize, settings: &[(&str, &str)]) -> Result<Cluster> {
+        let dir = TempDir::with_prefix("compat-")?;
+        let zookeeper = Ensemble::start(dir.path(), zookeepers)?;
+        let connect = zookeeper.connect_string();
+        let mut brokers = BTreeMap::new();
+        for &id in ids {
+            let folder = dir.path().join(format!("broker-{id}"));
+            brokers.insert(id, Broker::of_cluster(on, id, &folder, &connect, settings)?);
+        }
+        let mut cluster = Cluster { brokers, zookeeper, dir };
+        if let Some((first, others)) = ids.split_first() {
+            cluster.broker(*first)?.start_again()?;
+            until("a controller", PATIENCE, || {
+                let controller = cluster.controller()?;
+                ensure!(controller == *first, "the controller is {controller}");
+                Ok(())
+            })?;
+            cluster.start_again(others)?;
+        }
+        Ok(cluster)
+    }
+
+    pub fn broker(&mut self, id: i32) -> Result<&mut Broker> {
+        self.brokers.get_mut(&id).with_context(|| format!("no broker has id {id}"))
+    }
+
+    /// Those that were started and neither stopped nor killed since.
+    pub fn running(&self) -> Vec<i32> {
+        self.brokers.iter().filter(|(_, broker)| broker.runs()).map(|(id, _)| *id).collect()
+    }
+
+    /// The addresses of all brokers, for clients.
+    pub fn bootstrap(&self) -> String {
+        self.brokers.values().map(Broker::address).collect::<Vec<_>>().join(",")
+    }
+
+    pub fn address(&self, id: i32) -> Result<String> {
+        self.brokers.get(&id).map(Broker::address).with_context(|| format!("no broker has id {id}"))
+    }
+
+    pub fn log_dir(&self, id: i32) -> PathBuf {
+        self.dir.path().join(format!("broker-{id}")).join("data")
+    }
+
+    /// Starts stopped or killed brokers at once and waits until every running broker knows them all.
+    pub fn start_again(&mut self, ids: &[i32]) -> Result<()> {
+        for &id in ids {
+            self.broker(id)?.spawn()?;
+        }
+        for &id in ids {
+            self.broker(id)?.await_listening().with_context(|| format!("broker {id}"))?;
+        }
+        self.await_whole()
+    }
+
+    /// Waits until every running broker knows all of them, nobody else, and one of them as the controller.
+    pub fn await_whole(&self) -> Result<()> {
+        let running: BTreeSet<i32> = self.running().into_iter().collect();
+        self.await_view("brokers known to each other", |view| {
+            ensure!(view.brokers == running, "{:?} are known of {running:?}", view.brokers);
+            ensure!(running.contains(&view.controller), "the controller is {}", view.controller);
+            Ok(())
+        })
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn stop(&mut self, id: i32) -> Result<ExitStatus> {
+        self.broker(id)?.stop()
+    }
+
+    /// SIGKILL to each, and waits for their ends.
+    pub fn kill(&mut self, ids: &[i32]) -> Result<()> {
+        ids.iter().try_for_each(|&id| self.broker(id)?.kill())
+    }
+
+    /// What any running broker says.
+    pub fn view(&self) -> Result<View> {
+        let views = self.running().into_iter().map(|id| View::of(&self.address(id)?));
+        let mut last = Err(anyhow!("no broker runs"));
+        for view in views {
+            if view.is_ok() {
+                return view;
+            }
+            last = view;
+        }
+        last
+    }
+
+    pub fn controller(&self) -> Result<i32> {
+        let controller = self.view()?.controller;
+        ensure!(controller >= 0, "there is no controller");
+        Ok(controller)
+    }
+
+    pub fn leader(&self, topic: &str, partition: i32) -> Result<i32> {
+        let view = self.view()?;
+        let told = view.partitions.get(&(topic.to_owned(), partition));
+        let leader = told.with_context(|| format!("{topic}-{partition} is unknown"))?.leader;
+        ensure!(leader >= 0, "{topic}-{partition} has no leader");
+        Ok(leader)
+    }
+
+    /// Waits until no running broker's view gives a complaint.
+    pub fn await_view(&self, what: &str, complaint: impl Fn(&View) -> Result<()>) -> Result<()> {
+        let running = self.running();
+        until(what, PATIENCE, || {
+            for &id in &running {
+                View::of(&self.address(id)?)
+                    .and_then(|view| complaint(&view))
+                    .with_context(|| format!("broker {id}"))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Waits until every running broker says that these topics' partitions have all of `isr` that are their replicas in
+    /// their ISR, nobody else, and a leader among them.
+    pub fn await_isr(&self, topics: &[&str], isr: &[i32]) -> Result<()> {
+        self.await_view(&format!("the ISR {isr:?}"), |view| {
+            for ((topic, partition), told) in view.of_topics(topics)? {
+                let wanted: BTreeSet<i32> = told.replicas.iter().copied().filter(|id| isr.contains(id)).collect();
+                let whole = told.isr == wanted && wanted.contains(&told.leader);
+                ensure!(whole && told.error == 0, "{topic}-{partition} is {told:?}");
+            }
+            Ok(())
+        })
+    }
+
+    /// The ends of all brokers' logs.
+    pub fn log_tails(&self, lines: usize) -> String {
+        let tails = self.brokers.iter().map(|(id, broker)| format!("-- broker {id}\n{}\n", broker.log_tail(lines)));
+        tails.collect()
+    }
+}

@@ -1,0 +1,159 @@
+//! A ZooKeeper of one or three real servers.
+//!
+//! Their classes come from the directory of jars that `KLAMM_ZOOKEEPER_JARS` names, else from Debian's package
+//! `zookeeper`, else from the jars of Kafka 3.9.1.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use rustix::process::Signal;
+
+use crate::broker::free_port;
+use crate::cache;
+use crate::daemon::Daemon;
+use crate::proc::tail;
+use crate::wait::until;
+
+const DEBIAN: &str = "/usr/share/java/zookeeper.jar";
+/// Long enough for a loaded machine; reached only by a server that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// In ms. Sessions last between 2 and 20 of it.
+const TICK: u32 = 500;
+
+/// The servers, numbered from 1. Killed when dropped.
+pub struct Ensemble {
+    servers: Vec<Server>,
+}
+
+struct Server {
+    dir: PathBuf,
+    port: u16,
+    process: Option<Daemon>,
+}
+
+impl Ensemble {
+    /// Starts `count` servers in folders below `dir` and waits until they serve.
+    pub fn start(dir: &Path, count: usize) -> Result<Ensemble> {
+        let mut ensemble = Ensemble { servers: Vec::new() };
+        let mut members = String::new();
+        for number in 1..=count {
+            let (port, quorum, election) = (free_port()?, free_port()?, free_port()?);
+            let server = Server { dir: dir.join(format!("zookeeper-{number}")), port, process: None };
+            ensemble.servers.push(server);
+            if count > 1 {
+                members += &format!("server.{number}=127.0.0.1:{quorum}:{election}\n");
+            }
+        }
+        for (number, server) in (1..).zip(&ensemble.servers) {
+            fs::create_dir_all(server.data())?;
+            fs::write(server.data().join("myid"), format!("{number}\n"))?;
+            let text = format!(
+                "dataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\ntickTime={TICK}\ninitLimit=20\nsyncLimit=10\n\
+                 maxClientCnxns=0\nadmin.enableServer=false\n{members}",
+                server.data().display(),
+                server.port
+            );
+            fs::write(server.properties(), text)?;
+        }
+        for server in &mut ensemble.servers {
+            server.spawn()?;
+        }
+        for server in &mut ensemble.servers {
+            server.await_serving()?;
+        }
+        Ok(ensemble)
+    }
+
+    pub fn connect_string(&self) -> String {
+        self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect::<Vec<_>>().join(",")
+    }
+
+    /// The number of the server that leads the others; of a single one, its own.
+    pub fn leader(&self) -> Result<usize> {
+        let leads = |server: &Server| matches!(server.mode(), Ok(mode) if mode == "leader" || mode == "standalone");
+        self.servers.iter().position(leads).map(|index| index + 1).context("no ZooKeeper server leads")
+    }
+
+    fn server(&mut self, number: usize) -> Result<&mut Server> {
+        number.checked_sub(1).and_then(|index| self.servers.get_mut(index)).context("no such ZooKeeper server")
+    }
+
+    /// SIGKILL, and waits for the end.
+    pub fn kill(&mut self, number: usize) -> Result<()> {
+        self.server(number)?.process.take().ok_or_else(|| anyhow!("ZooKeeper {number} does not run"))?.kill()
+    }
+
+    /// Starts a killed server on the data it has, and waits until it serves.
+    pub fn start_again(&mut self, number: usize) -> Result<()> {
+        let server = self.server(number)?;
+        server.spawn()?;
+        server.await_serving()
+    }
+
+    /// SIGSTOP, or SIGCONT.
+    pub fn signal(&mut self, number: usize, signal: Signal) -> Result<()> {
+        self.server(number)?
+            .process
+            .as_ref()
+            .with_context(|| format!("ZooKeeper {number} does not run"))?
+            .signal(signal)
+    }
+}
+
+impl Server {
+    fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    fn properties(&self) -> PathBuf {
+        self.dir.join("zookeeper.properties")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.join("zookeeper.log")
+    }
+
+    fn spawn(&mut self) -> Result<()> {
+        let mut command = cache::java(&class_path()?)?;
+        command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(self.properties());
+        self.process = Some(Daemon::spawn(&mut command, &self.log())?);
+        Ok(())
+    }
+
+    fn await_serving(&mut self) -> Result<()> {
+        let said = |server: &Server| tail(&fs::read_to_string(server.log()).unwrap_or_default(), 12);
+        until("ZooKeeper serves", PATIENCE, || match self.process.as_mut().map(Daemon::exited).transpose()?.flatten() {
+            // It will not come any more: no complaint that waiting could mend.
+            Some(status) => Ok(Err(anyhow!("ZooKeeper ended with {status}: {}", said(self)))),
+            None => self.mode().map(|_| Ok(())),
+        })
+        .with_context(|| said(self))?
+    }
+
+    /// `standalone`, `leader` or `follower`; an error while it does not serve.
+    fn mode(&self) -> Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        // While it starts, a server may take the question and forget it.
+        stream.set_read_timeout(Some(Duration::from_millis(500)))?;
+        stream.write_all(b"srvr")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: "));
+        mode.map(str::to_owned).with_context(|| format!("answers {answer:?}"))
+    }
+}
+
+fn class_path() -> Result<String> {
+    if let Ok(dir) = std::env::var("KLAMM_ZOOKEEPER_JARS") {
+        ensure!(Path::new(&dir).is_dir(), "KLAMM_ZOOKEEPER_JARS names {dir}, which is no directory");
+        return Ok(format!("{dir}/*"));
+    }
+    if Path::new(DEBIAN).exists() {
+        return Ok(DEBIAN.to_owned());
+    }
+    Ok(format!("{}/*", cache::jars("kafka-3.9.1")?.display()))
+}
