@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use kafka_protocol::messages::{ApiKey, ProduceResponse, RequestKind, ResponseKind};
 
 use crate::raw::{Connection, Heard, decode, frame};
 use crate::records::{self, Batch, LZ4, NONE, Record};
 use crate::twin::requests::{at, counted, create, fetch, fetch_topic, list_offsets, produce};
+use crate::wait::until;
 
 /// Requests a connection keeps in flight.
 const PIPELINE: usize = 4;
@@ -129,23 +130,40 @@ pub fn await_count(total: &AtomicU64, count: u64, limit: Duration) -> Result<()>
 
 /// Reads a partition from its start: every acknowledged number lies at its offset, nothing is there twice, order is kept.
 pub fn verify(address: &str, topic: &str, partition: i32, ledger: &Ledger) -> Result<usize> {
+    let found = stored(address, topic, partition)?;
+    ascend(&found).with_context(|| format!("{topic}-{partition}"))?;
+    for (offset, number) in &ledger.acknowledged {
+        match found.get(offset) {
+            Some(there) if there == number => {}
+            there => bail!(
+                "{topic}-{partition}: {number} was acknowledged at {offset}, there is {there:?}; {} records are stored",
+                found.len()
+            ),
+        }
+    }
+    Ok(found.len())
+}
+
+/// Every number is greater than the one before it: nothing is there twice, and order is kept.
+pub fn ascend(stored: &BTreeMap<i64, u64>) -> Result<()> {
+    let wrong = stored.values().zip(stored.values().skip(1)).find(|(before, after)| before >= after);
+    wrong.map_or(Ok(()), |(before, after)| bail!("number {after} after {before}"))
+}
+
+/// The numbers in a partition by their offsets, which have no gap, from its start to what its leader shows.
+pub fn stored(address: &str, topic: &str, partition: i32) -> Result<BTreeMap<i64, u64>> {
     let mut connection = Connection::open(address)?;
     let ends = RequestKind::ListOffsets(list_offsets(topic, &[(partition, -1)]));
     // A broker that has just started may not lead yet.
-    let until = Instant::now() + Duration::from_secs(20);
-    let end = loop {
+    let end = until("the end of the log", Duration::from_secs(20), || {
         let ResponseKind::ListOffsets(ends) = connection.ask(ApiKey::ListOffsets, 2, &ends)? else {
             bail!("no ListOffsets response")
         };
         let answer = &ends.topics[0].partitions[0];
-        match answer.error_code {
-            0 => break answer.offset,
-            3 | 5 | 6 if Instant::now() < until => thread::sleep(Duration::from_millis(10)),
-            error => bail!("{topic}-{partition}: error {error} for the end of the log"),
-        }
-    };
+        ensure!(answer.error_code == 0, "{topic}-{partition}: error {}", answer.error_code);
+        Ok(answer.offset)
+    })?;
     let mut found: BTreeMap<i64, u64> = BTreeMap::new();
-    let mut last = None;
     let mut next = 0;
     while next < end {
         let request = RequestKind::Fetch(
@@ -164,19 +182,8 @@ pub fn verify(address: &str, topic: &str, partition: i32, ledger: &Ledger) -> Re
             ensure!(record.offset == next, "{topic}-{partition}: offset {} after {}", record.offset, next - 1);
             next += 1;
             let value = record.value.unwrap_or_default();
-            let number: u64 = std::str::from_utf8(&value)?.split(':').nth(1).unwrap_or_default().parse()?;
-            ensure!(last < Some(number), "{topic}-{partition}: number {number} after {last:?}");
-            last = Some(number);
-            found.insert(record.offset, number);
+            found.insert(record.offset, std::str::from_utf8(&value)?.split(':').nth(1).unwrap_or_default().parse()?);
         }
     }
-    for (offset, number) in &ledger.acknowledged {
-        match found.get(offset) {
-            Some(there) if there == number => {}
-            there => bail!(
-                "{topic}-{partition}: {number} was acknowledged at {offset}, there is {there:?}; the log ends at {end}"
-            ),
-        }
-    }
-    Ok(found.len())
+    Ok(found)
 }

@@ -5,6 +5,7 @@ mod bad_disks;
 mod checks;
 mod cli;
 mod cli_groups;
+mod cluster;
 mod durability;
 mod franz_go;
 mod fuzz;
@@ -53,6 +54,11 @@ pub const ALL: &[Lane] = &[
         run: twin::lane,
     },
     Lane { name: "durability", what: "kill -9 in the middle of a produce load", run: durability::lane },
+    Lane {
+        name: "cluster",
+        what: "three brokers on a ZooKeeper that lose each other, under load (full form only)",
+        run: cluster::lane,
+    },
     Lane {
         name: "power-loss",
         what: "a file system that loses what was not synced (full form only)",

@@ -1,0 +1,323 @@
+//! Three brokers on a ZooKeeper lose each other, while two producers write and a group reads.
+//!
+//! ```text
+//!  step: act ─ wait until the ISR is what it must be ─ every partition acknowledges again ─ each acknowledged record is
+//!        checked ─ znodes beside those of a real Kafka after the same act
+//! ```
+//!
+//! What was acknowledged by all is there once, at its offset, in its order. What a leader acknowledged alone may be lost
+//! with it, from some record to the end of its log; how much was is said.
+
+mod admin;
+mod group;
+mod load;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
+
+use crate::broker::On;
+use crate::cluster::Cluster;
+use crate::lane::{Run, skip};
+use crate::wait::until;
+use crate::znodes::{Recorded, ZooKeeper};
+use group::{GROUP, Member};
+use load::{ALL, Load, ONE, REPLICAS};
+
+const BROKERS: [i32; 3] = [1, 2, 3];
+/// Of the recorded steps: the first broker is the controller.
+const START: [i32; 3] = [2, 1, 3];
+const SETTINGS: &[(&str, &str)] = &[
+    ("broker.rack", "dc1"),
+    ("zookeeper.session.timeout.ms", "6000"),
+    ("auto.create.topics.enable", "false"),
+    ("auto.leader.rebalance.enable", "false"),
+    ("offsets.topic.num.partitions", "3"),
+    ("offsets.topic.replication.factor", "3"),
+    ("min.insync.replicas", "2"),
+    ("group.initial.rebalance.delay.ms", "0"),
+    ("controlled.shutdown.retry.backoff.ms", "200"),
+    ("log.retention.ms", "-1"),
+    ("log.segment.bytes", "1000000"),
+];
+const LOADED: [&str; 2] = [ALL, ONE];
+
+pub fn lane(run: &mut Run) -> Result<()> {
+    if matches!(run.on, On::At(_)) {
+        return skip("brokers of others cannot be killed");
+    }
+    if !run.full() && run.on == On::Klamm {
+        return Ok(());
+    }
+    let zookeepers = if run.full() { 3 } else { 1 };
+    let cluster = Cluster::start(&run.on, &START, zookeepers, SETTINGS)?;
+    let zookeeper = ZooKeeper::connect(&cluster.zookeeper.connect_string())?;
+    admin::create_topic(&cluster, ALL, REPLICAS, &[])?;
+    admin::create_topic(&cluster, ONE, REPLICAS, &[("min.insync.replicas", Some("1"))])?;
+    cluster.await_isr(&LOADED, &BROKERS)?;
+    let load = Load::start(&cluster)?;
+    let mut play = Play { run, cluster, zookeeper, recorded: Recorded::default(), load };
+    let result = play.all();
+    if result.is_err() || play.run.failures() > 0 {
+        println!("{}", play.cluster.log_tails(20));
+    }
+    result
+}
+
+struct Play<'a> {
+    run: &'a mut Run,
+    cluster: Cluster,
+    zookeeper: ZooKeeper,
+    recorded: Recorded,
+    load: Load,
+}
+
+impl Play<'_> {
+    fn all(&mut self) -> Result<()> {
+        self.recorded_steps()?;
+        self.more_deaths()?;
+        if self.run.full() {
+            self.long_pauses()?;
+            self.zookeeper_failures()?;
+        }
+        self.converged()
+    }
+
+    /// Does `act`, waits until all partitions take records again, and counts what that has cost.
+    fn step(&mut self, name: &str, act: impl FnOnce(&mut Cluster, &Load) -> Result<()>) -> Result<()> {
+        let since = Instant::now();
+        let (cluster, load) = (&mut self.cluster, &self.load);
+        let result = act(cluster, load).and_then(|()| load.await_flow()).and_then(|()| load.cost(cluster, since));
+        let (name, result) = match result {
+            Ok(cost) => {
+                let still = |topic: &str| cost.stood_still.get(topic).copied().unwrap_or_default().as_secs_f32();
+                let lost = if cost.lost > 0 { format!(", {} of acks=1 lost", cost.lost) } else { String::new() };
+                let told =
+                    format!("writes stood still {:.2} s with acks=all, {:.2} s with acks=1", still(ALL), still(ONE));
+                (format!("{name}: {told}{lost}"), Ok(()))
+            }
+            Err(error) => (name.to_owned(), Err(error)),
+        };
+        self.settle(name, result, since.elapsed())
+    }
+
+    /// Counts a unit; what follows a failed one is not played.
+    fn settle(&mut self, name: String, result: Result<()>, took: Duration) -> Result<()> {
+        let failed = result.as_ref().err().map(|error| format!("{error:#}"));
+        let unit = name.clone();
+        self.run.took(name, result, took);
+        ensure!(failed.is_none(), "what follows is not played: {unit}");
+        Ok(())
+    }
+
+    /// The znodes come to be what was recorded after the same act on a real Kafka.
+    fn znodes(&mut self, name: &str) -> Result<()> {
+        let started = Instant::now();
+        let title = self.recorded.apply(name)?;
+        let result = self.recorded.await_same(&self.zookeeper);
+        self.settle(format!("znodes: {title}"), result, started.elapsed())
+    }
+
+    /// The acts of which znodes were recorded.
+    fn recorded_steps(&mut self) -> Result<()> {
+        self.znodes("01-fresh")?;
+        let configs = [("min.insync.replicas", Some("1")), ("retention.ms", Some("3600000"))];
+        admin::create_topic(&self.cluster, "t1", &[&[2, 1, 3], &[1, 3, 2], &[3, 2, 1]], &configs)?;
+        self.znodes("02-create-topic")?;
+        admin::add_partition(&self.cluster, "t1", 4, &[2, 3, 1])?;
+        self.znodes("03-create-partitions")?;
+        self.step("kill -9 of a leader", |cluster, _| {
+            cluster.kill(&[1])?;
+            cluster.await_isr(&LOADED, &[2, 3])
+        })?;
+        self.znodes("08-kill9-broker")?;
+        self.step("it comes back", |cluster, _| back(cluster, &[1]))?;
+        self.cluster.await_isr(&["t1"], &BROKERS)?;
+        self.znodes("09-broker-returns")?;
+        admin::elect_preferred(&self.cluster, "t1", &[1])?;
+        self.znodes("10-preferred-election")?;
+        self.step("the preferred leaders lead again", |cluster, _| {
+            LOADED.iter().try_for_each(|topic| admin::elect_preferred(cluster, topic, &[0, 1, 2]))
+        })?;
+        self.step("SIGTERM of a follower", |cluster, _| {
+            cluster.stop(3)?;
+            cluster.await_isr(&LOADED, &[1, 2])
+        })?;
+        self.znodes("11-controlled-shutdown")?;
+        self.step("it comes back", |cluster, _| back(cluster, &[3]))?;
+        self.cluster.await_isr(&["t1"], &BROKERS)?;
+        self.znodes("12-after-controlled-shutdown-return")?;
+        admin::create_topic(&self.cluster, "r1", &[&[2, 1]], &[])?;
+        self.znodes("14b-topic-r1")?;
+        self.cluster.broker(3)?.pause()?;
+        let asked =
+            admin::reassign(&self.cluster, "r1", 0, &[1, 3]).and_then(|()| self.znodes("15-reassignment-running"));
+        self.cluster.broker(3)?.resume()?;
+        asked?;
+        self.znodes("16-reassignment-done")?;
+        self.zookeeper.delete("/controller")?;
+        self.znodes("17-controller-failover")?;
+        self.step("/controller was deleted by hand", |cluster, _| cluster.await_whole())?;
+        admin::delete_topic(&self.cluster, "t1")?;
+        self.znodes("18-delete-topic")
+    }
+
+    /// Deaths that leave nothing new in the tree.
+    fn more_deaths(&mut self) -> Result<()> {
+        self.coordinator_dies()?;
+        self.step("kill -9 of the controller", |cluster, _| {
+            let controller = cluster.controller()?;
+            cluster.kill(&[controller])?;
+            let others = others(controller);
+            cluster.await_isr(&LOADED, &others)?;
+            cluster.await_whole()?;
+            back(cluster, &[controller])
+        })?;
+        self.step("kill -9 of all three", |cluster, _| {
+            cluster.kill(&BROKERS)?;
+            back(cluster, &BROKERS)
+        })?;
+        for broker in BROKERS {
+            self.step(&format!("rolling restart: broker {broker}"), |cluster, _| {
+                cluster.stop(broker)?;
+                back(cluster, &[broker])
+            })?;
+        }
+        self.step("a broker whose disk is emptied", |cluster, _| {
+            cluster.kill(&[3])?;
+            cluster.await_isr(&LOADED, &[1, 2])?;
+            fs::remove_dir_all(cluster.log_dir(3))?;
+            back(cluster, &[3])
+        })
+    }
+
+    /// The group's coordinator is killed: its only member goes on, and nothing committed is lost.
+    fn coordinator_dies(&mut self) -> Result<()> {
+        let mut member = Member::join(&self.cluster)?;
+        member.advance()?;
+        let coordinator = admin::coordinator(&self.cluster, GROUP)?;
+        let mut paused = Duration::ZERO;
+        self.step("kill -9 of a group's coordinator", |cluster, _| {
+            cluster.kill(&[coordinator])?;
+            let killed = Instant::now();
+            member.advance()?;
+            paused = killed.elapsed();
+            member.check_committed()?;
+            let now = admin::coordinator(cluster, GROUP)?;
+            ensure!(now != coordinator, "the dead broker {now} still coordinates");
+            back(cluster, &[coordinator])?;
+            member.advance()?;
+            member.check_committed()
+        })?;
+        println!("      the group stood still {:.2} s", paused.as_secs_f32());
+        Ok(())
+    }
+
+    /// Brokers that are gone for longer than their sessions, and do not know it.
+    fn long_pauses(&mut self) -> Result<()> {
+        for _ in 0..3 {
+            self.step("SIGSTOP of a leader for longer than its session", |cluster, _| {
+                let leader = cluster.leader(ALL, 0)?;
+                cluster.broker(leader)?.pause()?;
+                let others = others(leader);
+                // The paused one answers nobody.
+                let moved = until("another leader", Duration::from_secs(60), || {
+                    let view = crate::cluster::View::of(&cluster.address(others[0])?)?;
+                    for (_, partition) in view.of_topics(&LOADED)? {
+                        ensure!(partition.leader != leader && !partition.isr.contains(&leader), "{partition:?}");
+                    }
+                    Ok(())
+                });
+                cluster.broker(leader)?.resume()?;
+                moved?;
+                cluster.await_isr(&LOADED, &BROKERS)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// One ZooKeeper server, then the quorum: who leads goes on.
+    fn zookeeper_failures(&mut self) -> Result<()> {
+        self.step("kill -9 of the leading ZooKeeper server", |cluster, _| {
+            let leader = cluster.zookeeper.leader()?;
+            cluster.zookeeper.kill(leader)?;
+            cluster.zookeeper.start_again(leader)?;
+            cluster.await_isr(&LOADED, &BROKERS)
+        })?;
+        self.step("ZooKeeper without a quorum", |cluster, load| {
+            let servers = [1, 2];
+            servers.iter().try_for_each(|&server| cluster.zookeeper.signal(server, Signal::STOP))?;
+            let flows = load.await_flow();
+            servers.iter().try_for_each(|&server| cluster.zookeeper.signal(server, Signal::CONT))?;
+            flows?;
+            cluster.await_isr(&LOADED, &BROKERS)
+        })
+    }
+
+    /// When nobody writes any more, all replicas of a partition hold the same bytes.
+    fn converged(&mut self) -> Result<()> {
+        let started = Instant::now();
+        let acknowledged = self.load.acknowledged();
+        let (load, cluster) = (&mut self.load, &self.cluster);
+        let result = load.stop().and_then(|()| {
+            until("replicas that are equal", Duration::from_secs(30), || {
+                for topic in LOADED {
+                    for partition in 0..REPLICAS.len() {
+                        same_bytes(cluster, &format!("{topic}-{partition}"))?;
+                    }
+                }
+                Ok(())
+            })
+        });
+        let name = format!("all replicas are the same, byte for byte; {acknowledged} records were acknowledged");
+        self.settle(name, result, started.elapsed())
+    }
+}
+
+fn others(broker: i32) -> Vec<i32> {
+    BROKERS.into_iter().filter(|&id| id != broker).collect()
+}
+
+/// Starts them and waits until they have caught up.
+fn back(cluster: &mut Cluster, brokers: &[i32]) -> Result<()> {
+    cluster.start_again(brokers)?;
+    cluster.await_isr(&LOADED, &BROKERS)
+}
+
+fn same_bytes(cluster: &Cluster, partition: &str) -> Result<()> {
+    let logs: Vec<Vec<u8>> =
+        BROKERS.iter().map(|&id| log(&cluster.log_dir(id).join(partition))).collect::<Result<_>>()?;
+    let first = logs.first().map(Vec::as_slice).unwrap_or_default();
+    ensure!(!first.is_empty(), "{partition} is empty");
+    for (broker, log) in BROKERS.iter().zip(&logs) {
+        let common = first.iter().zip(log).take_while(|(a, b)| a == b).count();
+        ensure!(
+            log == first,
+            "{partition} has {} bytes on broker {}, {} on broker {broker}, and they differ from byte {common} on",
+            first.len(),
+            BROKERS[0],
+            log.len()
+        );
+    }
+    Ok(())
+}
+
+/// All segments of a partition, one after the other.
+fn log(dir: &Path) -> Result<Vec<u8>> {
+    let mut segments = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            segments.push(path);
+        }
+    }
+    segments.sort();
+    let mut bytes = Vec::new();
+    for segment in segments {
+        bytes.extend(fs::read(segment)?);
+    }
+    Ok(bytes)
+}
