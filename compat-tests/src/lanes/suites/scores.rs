@@ -43,9 +43,25 @@ fn table(run: &Run, broker: &str) -> String {
         if let Some(before) = &unit.before {
             let _ = write!(said, "; the first time, beside others: {before}");
         }
-        let _ = writeln!(text, "| {} | {} | {seconds} |", unit.name, said.replace('|', "\\|").replace('\n', " "));
+        let said = without_folders(&said).replace('|', "\\|").replace('\n', " ");
+        let _ = writeln!(text, "| {} | {said} | {seconds} |", unit.name);
     }
     text
+}
+
+/// Of files named by their whole paths only the last name stays: where the run was made is nobody's concern.
+fn without_folders(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find('/') {
+        let (before, path) = rest.split_at(at);
+        let end = path.find(|c: char| c.is_whitespace() || "\"'`(),;:|".contains(c)).unwrap_or(path.len());
+        let inside_word = before.ends_with(|c: char| c.is_alphanumeric() || "._-:/".contains(c));
+        let whole = !inside_word && path[1..end].contains('/');
+        out.push_str(before);
+        out.push_str(if whole { path[..end].rsplit('/').next().unwrap_or_default() } else { &path[..end] });
+        rest = &path[end..];
+    }
+    out + rest
 }
 
 /// Of the sources this program was built from.
@@ -55,5 +71,18 @@ fn commit() -> String {
     match proc::run(&mut command, b"", Duration::from_secs(10)) {
         Ok(output) if output.status.success() => output.out().trim().to_owned(),
         _ => "unknown".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_folders;
+
+    #[test]
+    fn whole_paths_lose_their_folders_and_nothing_else_changes() {
+        assert_eq!(without_folders("panicked at /a/b/src/c.rs:7:1 ('/d/e')"), "panicked at c.rs:7:1 ('e')");
+        for kept in ["tests/test_admin.rs:3", "GET / or /topics", "http://host/a/b", "3 of 4/5"] {
+            assert_eq!(without_folders(kept), kept);
+        }
     }
 }
