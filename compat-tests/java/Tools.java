@@ -5,8 +5,8 @@ import java.util.Arrays;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Kafka's command line tools, one after the other in one JVM. A line of standard input is a class and its arguments, joined
- * by U+001F. The answer is a line with the exit code and the lengths of what the tool said on its standard output and error,
+ * Kafka's command line tools, one after the other in one JVM. A line of standard input is what the tool reads on its own, with
+ * U+001E for the ends of lines, a class and its arguments, joined by U+001F. The answer is a line with the exit code and the lengths of what the tool said on its standard output and error,
  * and then those bytes.
  */
 public class Tools {
@@ -46,13 +46,14 @@ public class Tools {
         System.setErr(new PrintStream(err, true));
         for (String line; (line = asked.readLine()) != null; ) {
             String[] words = line.split("\u001f", -1);
+            System.setIn(new ByteArrayInputStream(words[0].replace('\u001e', '\n').getBytes(StandardCharsets.UTF_8)));
             exit = null;
             out.bytes.reset();
             err.bytes.reset();
             int code = 0;
             try {
-                String[] given = Arrays.copyOfRange(words, 1, words.length);
-                Class.forName(words[0]).getMethod("main", String[].class).invoke(null, (Object) given);
+                String[] given = Arrays.copyOfRange(words, 2, words.length);
+                Class.forName(words[1]).getMethod("main", String[].class).invoke(null, (Object) given);
             } catch (InvocationTargetException thrown) {
                 if (!(thrown.getCause() instanceof Ended)) {
                     thrown.getCause().printStackTrace();

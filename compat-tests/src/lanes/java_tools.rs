@@ -36,8 +36,14 @@ impl JavaTools {
 
     /// Runs `main` of a class to its end.
     pub fn run(&self, class: &str, args: &[&str]) -> Result<Said> {
+        self.run_on("", class, args)
+    }
+
+    /// As [`JavaTools::run`], with `input` on the tool's standard input.
+    pub fn run_on(&self, input: &str, class: &str, args: &[&str]) -> Result<Said> {
         let jvm = &mut *self.0.borrow_mut();
-        let words = [&[class], args].concat();
+        let input = input.replace('\n', "\u{1e}");
+        let words = [&[input.as_str(), class], args].concat();
         jvm.stdin.write_all((words.join("\u{1f}") + "\n").as_bytes())?;
         jvm.stdin.flush()?;
         let mut head = String::new();

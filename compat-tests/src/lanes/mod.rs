@@ -23,6 +23,7 @@ mod python;
 mod sarama;
 mod suites;
 mod tools;
+mod tools_twin;
 
 use crate::lane::Lane;
 use crate::twin;
@@ -33,6 +34,11 @@ pub const ALL: &[Lane] = &[
     Lane { name: "rdkafka", what: "a recent librdkafka through the rdkafka crate", run: librdkafka::lane },
     Lane { name: "java", what: "Java kafka-clients 3.9.1 and 4.1.0", run: java::lane },
     Lane { name: "tools", what: "Kafka's own command line tools, on the broker and on its files", run: tools::lane },
+    Lane {
+        name: "tools-twin",
+        what: "Kafka's command line tools ask a real Kafka 3.9.1 and Klamm the same",
+        run: tools_twin::lane,
+    },
     Lane { name: "cli", what: "klamm's own commands, beside Kafka's where both print the same", run: cli::lane },
     Lane { name: "franz-go", what: "franz-go and kadm", run: franz_go::lane },
     Lane { name: "kafka-python", what: "kafka-python 2.0.2 and 3.0", run: python::kafka_python },
