@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::TopicConfig;
 use super::group::GroupConfig;
+use super::inter_broker::InterBrokerProtocol;
 use super::listeners::{Listener, SecurityProtocol};
 use super::replication::ReplicationConfig;
 
@@ -21,6 +22,10 @@ pub struct BrokerConfig {
     pub listeners: Vec<Listener>,
     pub advertised_listeners: Vec<Listener>,
     pub inter_broker_listener_name: String,
+    /// Unset: the controller speaks to the inter-broker listener.
+    pub control_plane_listener_name: Option<String>,
+    /// `inter.broker.protocol.version`.
+    pub inter_broker_protocol: InterBrokerProtocol,
     pub log_dirs: Vec<PathBuf>,
     /// `None` chooses the embedded metastore.
     pub zookeeper_connect: Option<String>,
@@ -111,6 +116,8 @@ impl Default for BrokerConfig {
             listeners: vec![listener.clone()],
             advertised_listeners: vec![listener],
             inter_broker_listener_name: "PLAINTEXT".into(),
+            control_plane_listener_name: None,
+            inter_broker_protocol: InterBrokerProtocol::default(),
             log_dirs: vec![PathBuf::from("/tmp/kafka-logs")],
             zookeeper_connect: None,
             zookeeper_session_timeout_ms: 18_000,

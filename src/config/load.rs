@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::def::{Key, State, Value};
 use super::error::{ConfigError, Warning};
 use super::group::GroupConfig;
+use super::inter_broker::InterBrokerProtocol;
 use super::listeners::{self, Listener, SecurityProtocol};
 use super::replication::ReplicationConfig;
 use super::values::{Values, default_text};
@@ -120,7 +121,11 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         broker_id_generation_enable: values.boolean("broker.id.generation.enable"),
         reserved_broker_max_id: values.number("reserved.broker.max.id"),
         rack: values.some_text("broker.rack"),
+        control_plane_listener_name: control_plane_listener(values, &listeners, &advertised_listeners)?,
         inter_broker_listener_name: inter_broker_listener(values, &advertised_listeners)?,
+        inter_broker_protocol: InterBrokerProtocol::of(
+            &values.text("inter.broker.protocol.version").unwrap_or_default(),
+        )?,
         listeners,
         advertised_listeners,
         log_dirs,
@@ -218,6 +223,27 @@ fn inter_broker_listener(values: &Values, advertised: &[Listener]) -> Result<Str
          inter.broker.listener.name to one of them",
         names.join(", ")
     );
+    Err(ConfigError::rule(key, name, why))
+}
+
+/// The controller's own listener, in front of those that clients and other brokers wait at.
+fn control_plane_listener(
+    values: &Values,
+    listeners: &[Listener],
+    advertised: &[Listener],
+) -> Result<Option<String>, ConfigError> {
+    let key = "control.plane.listener.name";
+    let Some(name) = values.some_text(key).map(|name| name.to_uppercase()) else { return Ok(None) };
+    let lacks = |listeners: &[Listener]| listeners.iter().all(|listener| listener.name != name);
+    let why = if lacks(listeners) {
+        "no listener of this name is in listeners"
+    } else if lacks(advertised) {
+        "no listener of this name is in advertised.listeners, so the controller could not find it"
+    } else if inter_broker_listener(values, advertised)? == name {
+        "brokers reach each other through it already; a listener for the controller is another one"
+    } else {
+        return Ok(Some(name));
+    };
     Err(ConfigError::rule(key, name, why))
 }
 

@@ -11,6 +11,7 @@ pub mod def;
 pub mod dynamic;
 pub mod error;
 pub mod group;
+pub mod inter_broker;
 pub mod keys;
 pub mod listeners;
 mod load;

@@ -64,8 +64,14 @@ pub const RELEASES: &[&str] = &[
 /// Whether `text` names a release: exactly one of the list, or its first two numbers (three for `0.x`) with anything
 /// behind them (`3.9`, `3.9.1`).
 pub fn is_known(text: &str) -> bool {
+    named(text).is_some()
+}
+
+/// The release that `text` names, the last of its short form.
+pub fn named(text: &str) -> Option<&'static str> {
     let parts: Vec<&str> = text.split('.').collect();
     let wanted = if parts.first() == Some(&"0") { 3 } else { 2 };
     let short = parts.get(..wanted).map(|parts| parts.join(".")).unwrap_or_else(|| text.to_owned());
-    RELEASES.iter().any(|release| *release == short || release.split('-').next() == Some(short.as_str()))
+    let names = |release: &&&str| **release == short || release.split('-').next() == Some(short.as_str());
+    RELEASES.iter().rev().find(names).copied()
 }

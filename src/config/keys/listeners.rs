@@ -1,7 +1,6 @@
 //! Where it listens, what it tells clients, and the limits of connections and requests.
 
 use super::*;
-const ONE_BROKER: &str = "there is no second broker to speak to yet; it is checked all the same";
 
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
@@ -11,9 +10,9 @@ pub(super) const KEYS: &[Key] = &[
     long("connections.max.idle.ms").default("600000")
         .implemented("Milliseconds without traffic after which a connection is closed."),
     string("control.plane.listener.name").high()
-        .not_yet("Listener kept for the controller's requests to brokers, apart from data."),
+        .implemented("Listener kept for the controller's requests to brokers, apart from data."),
     string("inter.broker.listener.name")
-        .no_effect(ONE_BROKER, "Listener through which brokers reach each other. Unset, the one named as \
+        .implemented("Listener through which brokers reach each other. Unset, the one named as \
             security.inter.broker.protocol."),
     string("listener.security.protocol.map").default("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT").low().per_broker()
         .implemented("Which protocol each listener name speaks. A name must stand here before it can be used."),
@@ -37,7 +36,7 @@ pub(super) const KEYS: &[Key] = &[
             "Requests that may wait for a serving thread.",
         ),
     string("security.inter.broker.protocol").default("PLAINTEXT").one_of(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-        .no_effect(ONE_BROKER, "Names the listener that brokers use among themselves when inter.broker.listener.name is unset."),
+        .implemented("Names the listener that brokers use among themselves when inter.broker.listener.name is unset."),
     long("socket.connection.setup.timeout.max.ms").default("30000")
         .not_yet("Upper bound in milliseconds to which the growing limit for opening a connection to another broker \
             rises."),

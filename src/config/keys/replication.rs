@@ -13,12 +13,9 @@ pub(super) const KEYS: &[Key] = &[
     long("controlled.shutdown.retry.backoff.ms").default("5000")
         .implemented("Milliseconds between such attempts."),
     int("controller.socket.timeout.ms").default("30000")
-        .not_yet("Milliseconds the controller waits for a broker's answer."),
+        .implemented("Milliseconds the controller waits for a broker's answer, and a broker for the controller's."),
     string("inter.broker.protocol.version").default("3.9-IV0").check(Check::MetadataVersion)
-        .no_effect(
-            "every broker of the cluster is spoken to as 3.9 does",
-            "Release whose protocol brokers use among themselves.",
-        ),
+        .implemented("Release whose protocol brokers use among themselves, from 2.8 on."),
     long("leader.imbalance.check.interval.seconds").default("300").min(1).high()
         .implemented("Seconds between the controller's looks at the balance of leaders."),
     int("leader.imbalance.per.broker.percentage").default("10").high()
