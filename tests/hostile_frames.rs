@@ -131,6 +131,11 @@ fn counts_are_not_believed() {
             ApiKey::AlterReplicaLogDirs => hostile::<AlterReplicaLogDirsRequest>(row.key),
             ApiKey::DescribeClientQuotas => hostile::<DescribeClientQuotasRequest>(row.key),
             ApiKey::AlterClientQuotas => hostile::<AlterClientQuotasRequest>(row.key),
+            ApiKey::LeaderAndIsr => hostile::<LeaderAndIsrRequest>(row.key),
+            ApiKey::StopReplica => hostile::<StopReplicaRequest>(row.key),
+            ApiKey::UpdateMetadata => hostile::<UpdateMetadataRequest>(row.key),
+            ApiKey::ControlledShutdown => hostile::<ControlledShutdownRequest>(row.key),
+            ApiKey::AlterPartition => hostile::<AlterPartitionRequest>(row.key),
             key => panic!("{key:?} is served and not tested here"),
         }
     }

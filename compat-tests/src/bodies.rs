@@ -134,6 +134,11 @@ pub fn request(key: i16, version: i16) -> Option<Body> {
         ApiKey::AlterReplicaLogDirs => invent::<AlterReplicaLogDirsRequest>(version),
         ApiKey::DescribeClientQuotas => invent::<DescribeClientQuotasRequest>(version),
         ApiKey::AlterClientQuotas => invent::<AlterClientQuotasRequest>(version),
+        ApiKey::LeaderAndIsr => invent::<LeaderAndIsrRequest>(version),
+        ApiKey::StopReplica => invent::<StopReplicaRequest>(version),
+        ApiKey::UpdateMetadata => invent::<UpdateMetadataRequest>(version),
+        ApiKey::ControlledShutdown => invent::<ControlledShutdownRequest>(version),
+        ApiKey::AlterPartition => invent::<AlterPartitionRequest>(version),
         _ => return None,
     })
 }

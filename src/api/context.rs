@@ -15,6 +15,8 @@ use crate::cluster::{Cluster, DynamicConfigs};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::producer_ids::ProducerIds;
+use crate::controller::receiver::ControlReceiver;
+use crate::controller::serving::Serving;
 use crate::coordinator::group_coordinator::GroupCoordinator;
 use crate::quota::{ANONYMOUS, Client, Quotas};
 use crate::random::Random;
@@ -35,6 +37,10 @@ pub struct Services {
     pub partitions: Arc<PartitionTable>,
     pub admin: Arc<Admin>,
     pub producer_ids: ProducerIds,
+    /// Where the controller's requests go.
+    pub receiver: Arc<ControlReceiver>,
+    /// What brokers ask the controller.
+    pub serving: Arc<Serving>,
     pub groups: Arc<GroupCoordinator>,
     pub fetch_sessions: FetchSessions,
     pub telltales: Telltales,

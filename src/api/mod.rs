@@ -13,6 +13,7 @@ mod acl_elements;
 mod allocate_producer_ids;
 mod alter_client_quotas;
 mod alter_configs;
+mod alter_partition;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
 mod alter_user_scram_credentials;
@@ -20,6 +21,7 @@ mod api_versions;
 mod config_resource;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
+mod controlled_shutdown;
 mod create_acls;
 mod create_delegation_token;
 mod create_partitions;
@@ -48,6 +50,7 @@ mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
+mod leader_and_isr;
 mod leader_hint;
 mod leave_group;
 mod list_groups;
@@ -64,8 +67,10 @@ mod quota_entity;
 mod renew_delegation_token;
 mod sasl_authenticate;
 mod sasl_handshake;
+mod stop_replica;
 mod sync_group;
 mod update_features;
+mod update_metadata;
 mod write_txn_markers;
 
 pub use context::*;
@@ -166,6 +171,11 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
             encode(ctx, &consumer_group_heartbeat::handle(ctx, decode(ctx, body)?).await?)
         }
         ApiKey::ConsumerGroupDescribe => encode(ctx, &consumer_group_describe::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::LeaderAndIsr => encode(ctx, &leader_and_isr::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::UpdateMetadata => encode(ctx, &update_metadata::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::StopReplica => encode(ctx, &stop_replica::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::ControlledShutdown => encode(ctx, &controlled_shutdown::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::AlterPartition => encode(ctx, &alter_partition::handle(ctx, decode(ctx, body)?).await?),
         key => Err(Close(format!("{} is not served", key.name()))),
     }
 }

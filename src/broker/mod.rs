@@ -17,6 +17,7 @@ mod halt;
 mod identity;
 mod live;
 mod log_dirs;
+mod replication;
 mod stored;
 mod timers;
 
@@ -35,13 +36,17 @@ use crate::api::Services;
 use crate::api::fetch_session::FetchSessions;
 use crate::api::telltale::Telltales;
 use crate::clock::Clock;
+use crate::cluster::peer::{Connector, ToController};
 use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Session, Snapshot};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::driver;
-use crate::controller::producer_ids::ProducerIds;
+use crate::controller::producer_ids::{Blocks, ProducerIds};
 use crate::controller::receiver::ControlReceiver;
-use crate::controller::{self, ControllerHandle, OnlyMe};
+use crate::controller::rpc::remote::ClusterPeers;
+use crate::controller::serving::Serving;
+use crate::controller::to_controller::ControllerChannel;
+use crate::controller::{self, ControllerHandle};
 use crate::coordinator::group_coordinator::{self, GroupCoordinator};
 use crate::metastore::embedded::{EmbeddedStore, OpenError};
 use crate::metastore::schema::paths;
@@ -49,6 +54,7 @@ use crate::metastore::{self, Sessions};
 use crate::net::{ConnectionLimits, ConnectionQuotas, Listener, Server};
 use crate::quota::Quotas;
 use crate::random::Random;
+use crate::replication::fetcher::Fetchers;
 use crate::replication::table::{PartitionTable, Surroundings, TopicConfigs};
 use crate::spawn::{Scope, Shutdown, Spawner};
 use crate::storage::disk::Disk;
@@ -65,6 +71,8 @@ pub enum Store {
 pub struct Parts {
     pub config: BrokerConfig,
     pub listeners: Vec<Box<dyn Listener>>,
+    /// How other brokers are reached.
+    pub connector: Arc<dyn Connector>,
     pub disk: Arc<dyn Disk>,
     pub clock: Arc<dyn Clock>,
     pub store: Store,
@@ -137,13 +145,14 @@ struct Running {
     logs: Arc<LogManager>,
     session: Arc<Session>,
     controller: ControllerHandle,
+    fetchers: Arc<Fetchers>,
     spawner: Arc<dyn Spawner>,
     scope: Arc<Scope>,
     clock: Arc<dyn Clock>,
 }
 
 async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunError> {
-    let Parts { config, listeners, disk, clock, store, random, spawner, shutdown, host_name } = parts;
+    let Parts { config, listeners, connector, disk, clock, store, random, spawner, shutdown, host_name } = parts;
     let config = Arc::new(config);
     let on_panic = {
         let halt = halt.clone();
@@ -244,6 +253,28 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
             Arc::new(move |topics| groups.topics_deleted(topics))
         },
     ));
+    let serving = Arc::new(Serving::new(cluster.clone(), session.clone()));
+    let to_controller: Arc<dyn ToController> = Arc::new(ControllerChannel::new(
+        broker_id,
+        serving.clone(),
+        cluster.clone(),
+        connector.clone(),
+        config.clone(),
+    ));
+    let fetchers = replication::begin(
+        &replication::Around {
+            broker: broker_id,
+            config: &config,
+            receiver: &receiver,
+            cluster: &cluster,
+            connector: &connector,
+            to_controller: &to_controller,
+            clock: &clock,
+            spawner: &spawner,
+            shutdown: &shutdown,
+        },
+        &partitions,
+    );
     let registrar = Registrar {
         broker: broker_id,
         advertised,
@@ -256,7 +287,13 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         session: session.clone(),
         registrar,
         receiver: receiver.clone(),
-        peers: Box::new(OnlyMe { broker: broker_id, receiver }),
+        peers: Box::new(ClusterPeers {
+            broker: broker_id,
+            receiver: receiver.clone(),
+            connector,
+            config: config.clone(),
+            spawner: spawner.clone(),
+        }),
         config: config.clone(),
         configs: configs.clone(),
         clock: clock.clone(),
@@ -264,6 +301,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         spawner: spawner.clone(),
     };
     let controller = controller::start(parts, configs.clone(), partitions.clone(), live.clone().on_change()).await?;
+    serving.begin(controller.clone());
     failures.handle(&*spawner, partitions.clone(), session.clone(), broker_id);
     let admin = Admin::new(
         controller.clone(),
@@ -275,6 +313,10 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         random.clone(),
     );
 
+    let blocks = match config.inter_broker_protocol.allocates_producer_ids {
+        true => Blocks::Controller(to_controller, receiver.epoch_source()),
+        false => Blocks::Metastore(session.clone()),
+    };
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
     let services = Arc::new(Services {
         broker_id,
@@ -283,7 +325,9 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         configs,
         partitions,
         admin: Arc::new(admin),
-        producer_ids: ProducerIds::new(broker_id, session.clone(), spawner.clone()),
+        producer_ids: ProducerIds::new(broker_id, blocks, spawner.clone()),
+        receiver,
+        serving,
         groups,
         fetch_sessions: FetchSessions::new(slots),
         telltales: Telltales::default(),
@@ -299,7 +343,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     server.start(listeners).map_err(RunError::Listen)?;
     let started_ms = clock.monotonic_ms() - begun_ms;
     tracing::info!(listeners = addresses.join(","), "started in {started_ms} ms");
-    Ok(Running { broker_id, server, logs, session, controller, spawner, scope, clock })
+    Ok(Running { broker_id, server, logs, session, controller, fetchers, spawner, scope, clock })
 }
 
 impl Running {
@@ -307,6 +351,7 @@ impl Running {
         let begun_ms = self.clock.monotonic_ms();
         tracing::info!("stopping");
         self.server.stop().await;
+        self.fetchers.stop();
         self.controller.stop();
         let logs = self.logs.clone();
         if let Err(error) = blocking(&self.spawner, move || logs.close()).await {
@@ -323,6 +368,7 @@ impl Running {
     /// Ends without order: requests and tasks end where they are.
     async fn halt(self) {
         self.server.begin_stop();
+        self.fetchers.stop();
         self.controller.stop();
         self.scope.end().await;
     }

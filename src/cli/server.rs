@@ -20,6 +20,7 @@ use crate::clock::SystemClock;
 use crate::config::{BrokerConfig, Warning};
 use crate::metastore::zookeeper::{ZooKeeper, ZooKeeperConfig};
 use crate::net::Listener;
+use crate::net::outgoing::TcpConnector;
 use crate::net::tcp::Tcp;
 use crate::random::SystemRandom;
 use crate::spawn::{OnPanic, Shutdown, ShutdownTrigger, Spawner, Threads};
@@ -109,6 +110,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         let store = store(&config, threads.clone())?;
         let parts = Parts {
             listeners,
+            connector: Arc::new(TcpConnector::new(Arc::new(config.clone()))),
             disk: Arc::new(RealDisk),
             clock,
             store,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::decide::Effect;
 use super::message::{
-    ControlBody, ControlRequest, DURING_DELETE, EPOCH_DURING_DELETE, MetadataUpdate, PartitionUpdate, StopReplica,
+    ControlBody, ControlRequest, DURING_DELETE, EPOCH_DURING_DELETE, LeadershipUpdate, MetadataUpdate, PartitionUpdate,
+    StopReplica,
 };
 use super::state::State;
 use crate::cluster::PartitionMeta;
@@ -42,7 +43,10 @@ impl State {
             isr: leadership.state.isr.clone(),
             partition_epoch: leadership.partition_epoch,
             replicas: partition.assignment.replicas.clone(),
+            adding_replicas: partition.assignment.adding.clone(),
+            removing_replicas: partition.assignment.removing.clone(),
             is_new,
+            recovering: leadership.state.recovering,
         };
         for broker in to {
             let queued = self.batch.leader_and_isr.entry(*broker).or_default();
@@ -79,7 +83,10 @@ impl State {
         let batch = std::mem::take(&mut self.batch);
         let mut effects = Vec::new();
         for (to, messages) in batch.leader_and_isr {
-            self.send(&mut effects, to, ControlBody::LeaderAndIsr(messages.into_values().collect()));
+            let partitions: Vec<LeaderAndIsr> = messages.into_values().collect();
+            let leaders: BTreeSet<BrokerId> = partitions.iter().map(|change| change.leader).collect();
+            let leaders = leaders.iter().filter_map(|id| self.live.get(id).cloned()).collect();
+            self.send(&mut effects, to, ControlBody::LeaderAndIsr(LeadershipUpdate { partitions, leaders }));
         }
         if batch.brokers_changed || !batch.metadata.is_empty() {
             let partitions = batch.metadata.iter().filter_map(|tp| self.metadata_of(tp)).collect();
@@ -132,6 +139,7 @@ impl State {
         if self.is_being_deleted(&tp.topic) {
             (meta.leader, meta.leader_epoch, meta.partition_epoch) = (DURING_DELETE, LeaderEpoch(0), 0);
         }
-        Some(PartitionUpdate { tp: tp.clone(), topic_id: topic.id, meta })
+        let controller_epoch = leadership.state.controller_epoch;
+        Some(PartitionUpdate { tp: tp.clone(), topic_id: topic.id, controller_epoch, meta })
     }
 }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::message::{ControlAnswer, ControlBody, ControlRequest};
-use super::receiver::ControlReceiver;
 use crate::cluster::Broker;
 use crate::spawn::Spawner;
 use crate::types::BrokerId;
@@ -17,14 +16,6 @@ pub trait Peer: Send + Sync {
     /// Returns with the broker's answer, however long that takes: a request is repeated until the broker's
     /// registration is gone, when the channel is dropped.
     async fn control(&self, request: ControlRequest) -> ControlAnswer;
-}
-
-/// The controller's own broker.
-#[async_trait]
-impl Peer for ControlReceiver {
-    async fn control(&self, request: ControlRequest) -> ControlAnswer {
-        self.receive(request).await
-    }
 }
 
 /// How brokers are reached. `None` for a broker without an endpoint this one can speak to.
@@ -46,6 +37,8 @@ pub struct Answered {
 pub struct Channel {
     /// Of the registration it was opened for.
     pub broker_epoch: i64,
+    /// Dropped with the channel: what is under way is given up.
+    _open: oneshot::Sender<()>,
     /// Without a bound: the controller must never wait for a broker, and what is queued goes with the registration.
     queue: mpsc::UnboundedSender<ControlRequest>,
 }
@@ -58,8 +51,9 @@ impl Channel {
         spawner: &dyn Spawner,
     ) -> Channel {
         let (queue, mut requests) = mpsc::unbounded_channel::<ControlRequest>();
+        let (open, closed) = oneshot::channel::<()>();
         let from = broker.id;
-        spawner.control(Box::pin(async move {
+        let deliver = async move {
             while let Some(request) = requests.recv().await {
                 let (epoch, body) = (request.controller_epoch, request.body.clone());
                 let answer = peer.control(request).await;
@@ -67,8 +61,14 @@ impl Channel {
                     return;
                 }
             }
+        };
+        spawner.control(Box::pin(async move {
+            tokio::select! {
+                _ = closed => {}
+                () = deliver => {}
+            }
         }));
-        Channel { broker_epoch: broker.epoch, queue }
+        Channel { broker_epoch: broker.epoch, _open: open, queue }
     }
 
     pub fn send(&self, request: ControlRequest) {

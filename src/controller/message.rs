@@ -1,7 +1,7 @@
 //! What the controller tells brokers (LeaderAndIsr, UpdateMetadata, StopReplica) and what they answer.
 //!
-//! Values, not bytes: a broker's own channel hands them over as they are, a remote one will write them in the
-//! versions that `inter.broker.protocol.version` names.
+//! Values, not bytes: a broker's own channel hands them over as they are, one to another broker writes them
+//! ([`rpc`](super::rpc)).
 
 use std::sync::Arc;
 
@@ -23,9 +23,17 @@ pub struct ControlRequest {
 /// What it says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ControlBody {
-    LeaderAndIsr(Vec<LeaderAndIsr>),
+    LeaderAndIsr(LeadershipUpdate),
     UpdateMetadata(Arc<MetadataUpdate>),
     StopReplica(Vec<StopReplica>),
+}
+
+/// Who leads and follows from now on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LeadershipUpdate {
+    pub partitions: Vec<LeaderAndIsr>,
+    /// The live leaders among them. Receivers go by their metadata and do not look here.
+    pub leaders: Vec<Broker>,
 }
 
 /// Merged into the receiver's metadata: listed partitions replace, the brokers replace the whole set.
@@ -40,6 +48,8 @@ pub struct MetadataUpdate {
 pub struct PartitionUpdate {
     pub tp: TopicPartition,
     pub topic_id: TopicId,
+    /// Of the last change of its state.
+    pub controller_epoch: i32,
     /// Leader [`DURING_DELETE`] removes the partition.
     pub meta: PartitionMeta,
 }

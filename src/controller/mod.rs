@@ -30,6 +30,10 @@ pub mod channel;
 pub mod receiver;
 
 pub mod ask;
+pub mod rpc;
+pub mod serving;
+pub mod to_controller;
+
 pub mod driver;
 pub mod fence;
 
@@ -40,7 +44,7 @@ pub mod admin;
 pub mod features;
 pub mod producer_ids;
 
-pub use start::{ControllerHandle, OnlyMe, start};
+pub use start::{ControllerHandle, start};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,7 +1,8 @@
 //! Producer ids: blocks of 1,000 that brokers take from the metastore, and the ids a broker hands out of its own.
 //!
 //! ```text
-//! /latest_producer_id_block   given so far; a version-checked write takes the block behind it
+//! /latest_producer_id_block   given so far; a version-checked write takes the block behind it: the controller's, or each
+//!                             broker's own where `inter.broker.protocol.version` is below 3.0
 //! ProducerIds                 current block ── next block, fetched when 90 % of the current one are used
 //! ```
 //! A block whose write was not confirmed is never used: ids may be lost, none comes twice. Whoever restarts takes a new
@@ -11,8 +12,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kafka_protocol::messages::AllocateProducerIdsRequest;
 use parking_lot::Mutex;
 
+use crate::cluster::peer::ToController;
 use crate::cluster::{Session, settle};
 use crate::metastore::schema::{Malformed, ProducerIdBlock, paths};
 use crate::metastore::{CreateMode, Error, Metastore};
@@ -36,6 +39,10 @@ pub enum BlockError {
     Malformed(#[from] Malformed),
     #[error("no whole block of producer ids is left behind {0}")]
     UsedUp(i64),
+    #[error("the controller was not reached: {0}")]
+    NotReached(String),
+    #[error("the controller answered {0}")]
+    Refused(ErrorCode),
 }
 
 /// The block behind `given`, the last one that anybody got.
@@ -71,6 +78,37 @@ pub async fn take_block(store: &dyn Metastore, broker: BrokerId) -> Result<Produ
             // controller that was replaced may have written it for the same broker.
             Err(Error::Unknown) => settle(store).await,
             Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// This broker's epoch, at the moment.
+pub type BrokerEpoch = Box<dyn Fn() -> i64 + Send + Sync>;
+
+/// Where this broker's blocks come from.
+pub enum Blocks {
+    /// Below `inter.broker.protocol.version` 3.0.
+    Metastore(Arc<Session>),
+    Controller(Arc<dyn ToController>, BrokerEpoch),
+}
+
+impl Blocks {
+    async fn take(&self, broker: BrokerId) -> Result<ProducerIdBlock, BlockError> {
+        let (controller, epoch) = match self {
+            Blocks::Metastore(session) => return take_block(&*session.store(), broker).await,
+            Blocks::Controller(controller, epoch) => (controller, epoch()),
+        };
+        let request = AllocateProducerIdsRequest::default().with_broker_id(broker.0.into()).with_broker_epoch(epoch);
+        let answer = controller.allocate_producer_ids(request).await;
+        let answer = answer.map_err(|error| BlockError::NotReached(error.to_string()))?;
+        if answer.error_code != 0 {
+            let code = ErrorCode::from_code(answer.error_code).unwrap_or(ErrorCode::UnknownServerError);
+            return Err(BlockError::Refused(code));
+        }
+        let first = answer.producer_id_start.0;
+        match first.checked_add(i64::from(answer.producer_id_len) - 1) {
+            Some(last) if first >= 0 && last >= first => Ok(ProducerIdBlock { broker_id: broker, first, last }),
+            _ => Err(BlockError::Refused(ErrorCode::UnknownServerError)),
         }
     }
 }
@@ -116,14 +154,14 @@ impl Ids {
 /// Hands out producer ids of this broker.
 pub struct ProducerIds {
     broker: BrokerId,
-    session: Arc<Session>,
+    blocks: Arc<Blocks>,
     spawner: Arc<dyn Spawner>,
     ids: Arc<Mutex<Ids>>,
 }
 
 impl ProducerIds {
-    pub fn new(broker: BrokerId, session: Arc<Session>, spawner: Arc<dyn Spawner>) -> ProducerIds {
-        ProducerIds { broker, session, spawner, ids: Arc::new(Mutex::new(Ids::none())) }
+    pub fn new(broker: BrokerId, blocks: Blocks, spawner: Arc<dyn Spawner>) -> ProducerIds {
+        ProducerIds { broker, blocks: Arc::new(blocks), spawner, ids: Arc::new(Mutex::new(Ids::none())) }
     }
 
     /// An id that no producer had before. COORDINATOR_LOAD_IN_PROGRESS while a block is on its way: clients ask again.
@@ -133,9 +171,9 @@ impl ProducerIds {
             (ids.take(), ids.begin_fetch())
         };
         if fetch {
-            let (broker, session, ids) = (self.broker, self.session.clone(), self.ids.clone());
+            let (broker, blocks, ids) = (self.broker, self.blocks.clone(), self.ids.clone());
             self.spawner.control(Box::pin(async move {
-                let block = fetch_block(&session, broker).await;
+                let block = fetch_block(&blocks, broker).await;
                 ids.lock().fetched(block);
             }));
         }
@@ -143,11 +181,11 @@ impl ProducerIds {
     }
 }
 
-/// Asks until there is a block, through whatever session the broker has then.
-async fn fetch_block(session: &Session, broker: BrokerId) -> ProducerIdBlock {
+/// Asks until there is a block, of whoever is asked then.
+async fn fetch_block(blocks: &Blocks, broker: BrokerId) -> ProducerIdBlock {
     let mut told = None;
     loop {
-        match take_block(&*session.store(), broker).await {
+        match blocks.take(broker).await {
             Ok(block) => {
                 tracing::info!(first = block.first, last = block.last, "producer ids");
                 return block;

@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 
 use super::message::{ControlAnswer, ControlBody, ControlRequest, DURING_DELETE, MetadataUpdate, StopReplica};
 use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, TopicMeta};
@@ -29,8 +28,8 @@ pub struct ControlReceiver {
     session: Arc<Session>,
     spawner: Arc<dyn Spawner>,
     deleted: TopicsDeleted,
-    broker_epoch: AtomicI64,
-    /// Highest seen.
+    broker_epoch: Arc<AtomicI64>,
+    /// Highest seen. Held while a request is applied: those of a controller and of its successor may come at once.
     controller_epoch: Mutex<i32>,
 }
 
@@ -50,7 +49,7 @@ impl ControlReceiver {
             session,
             spawner,
             deleted,
-            broker_epoch: AtomicI64::new(-1),
+            broker_epoch: Arc::new(AtomicI64::new(-1)),
             controller_epoch: Mutex::new(0),
         }
     }
@@ -59,26 +58,30 @@ impl ControlReceiver {
         self.broker_epoch.load(Ordering::Acquire)
     }
 
+    /// Tells the epoch at the moment, to who must not hold what this holds.
+    pub fn epoch_source(&self) -> Box<dyn Fn() -> i64 + Send + Sync> {
+        let epoch = Arc::clone(&self.broker_epoch);
+        Box::new(move || epoch.load(Ordering::Acquire))
+    }
+
     /// This broker registered (again).
     pub fn registered(&self, broker_epoch: i64) {
         self.broker_epoch.store(broker_epoch, Ordering::Release);
     }
 
-    /// Requests of one controller come one at a time, in order.
+    /// One request after the other, in the order they come.
     pub async fn receive(&self, request: ControlRequest) -> ControlAnswer {
+        let mut seen = self.controller_epoch.lock().await;
         // A higher epoch than ours: the controller saw a registration we do not know of yet.
         if request.broker_epoch >= 0 && request.broker_epoch < self.broker_epoch() {
             return refuse(&request.body, ErrorCode::StaleBrokerEpoch);
         }
-        {
-            let mut seen = self.controller_epoch.lock();
-            if request.controller_epoch < *seen {
-                return refuse(&request.body, ErrorCode::StaleControllerEpoch);
-            }
-            *seen = request.controller_epoch;
+        if request.controller_epoch < *seen {
+            return refuse(&request.body, ErrorCode::StaleControllerEpoch);
         }
+        *seen = request.controller_epoch;
         match request.body {
-            ControlBody::LeaderAndIsr(changes) => self.leader_and_isr(changes).await,
+            ControlBody::LeaderAndIsr(update) => self.leader_and_isr(update.partitions).await,
             ControlBody::UpdateMetadata(update) => {
                 self.cluster.update(|snapshot| {
                     snapshot.controller = Some(request.controller);
@@ -164,8 +167,8 @@ fn answer(partitions: Vec<TopicPartition>, codes: Option<Vec<ErrorCode>>) -> Con
 
 fn refuse(body: &ControlBody, error: ErrorCode) -> ControlAnswer {
     let partitions = match body {
-        ControlBody::LeaderAndIsr(changes) if error == ErrorCode::StaleControllerEpoch => {
-            changes.iter().map(|change| (change.tp.clone(), error)).collect()
+        ControlBody::LeaderAndIsr(update) if error == ErrorCode::StaleControllerEpoch => {
+            update.partitions.iter().map(|change| (change.tp.clone(), error)).collect()
         }
         _ => Vec::new(),
     };

@@ -6,25 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, watch};
 
 use super::ask::{Questions, questions};
-use super::channel::{Peer, Peers};
 use super::driver::{Driver, Parts};
-use super::receiver::ControlReceiver;
-use crate::cluster::{Broker, ConfigListener, DynamicConfigs, OnConfigChange, RegistrationError};
+use crate::cluster::{ConfigListener, DynamicConfigs, OnConfigChange, RegistrationError};
 use crate::metastore::schema::ConfigEntity;
 use crate::replication::table::PartitionTable;
-use crate::types::BrokerId;
-
-/// This broker alone: every other one is out of reach. Channels to other brokers take its place in a cluster.
-pub struct OnlyMe {
-    pub broker: BrokerId,
-    pub receiver: Arc<ControlReceiver>,
-}
-
-impl Peers for OnlyMe {
-    fn peer(&self, broker: &Broker) -> Option<Arc<dyn Peer>> {
-        (broker.id == self.broker).then(|| Arc::clone(&self.receiver) as Arc<dyn Peer>)
-    }
-}
 
 /// The running controller of this broker, active or not.
 #[derive(Clone, Debug)]

@@ -12,7 +12,8 @@ use super::channel::{Peer, Peers};
 use super::driver::Parts;
 use super::message::ControlRequest;
 use super::receiver::ControlReceiver;
-use super::{ControllerHandle, OnlyMe, start};
+use super::rpc::remote::OwnBroker;
+use super::{ControllerHandle, start};
 use crate::clock::{Clock, ManualClock};
 use crate::cluster::{Broker, Cluster, DynamicConfigs, Registrar, Session, Snapshot, ensure_path};
 use crate::config::{BrokerConfig, Listener, SecurityProtocol, TopicConfig};
@@ -53,6 +54,20 @@ pub struct Node {
     /// Everything the controller sent, in order.
     pub sent: Arc<Mutex<Vec<ControlRequest>>>,
     _dir: Option<tempfile::TempDir>,
+}
+
+/// This broker alone: every other one is out of reach.
+struct OnlyMe {
+    broker: BrokerId,
+    receiver: Arc<ControlReceiver>,
+    spawner: Arc<dyn Spawner>,
+}
+
+impl Peers for OnlyMe {
+    fn peer(&self, broker: &Broker) -> Option<Arc<dyn Peer>> {
+        let own = || OwnBroker { receiver: self.receiver.clone(), spawner: self.spawner.clone() };
+        (broker.id == self.broker).then(|| Arc::new(own()) as Arc<dyn Peer>)
+    }
 }
 
 /// Notes what is sent before it is delivered.
@@ -149,7 +164,10 @@ impl Node {
             rack: None,
             patience: Duration::from_secs(20),
         };
-        let peers = Recorder { inner: OnlyMe { broker: id, receiver: receiver.clone() }, sent: sent.clone() };
+        let peers = Recorder {
+            inner: OnlyMe { broker: id, receiver: receiver.clone(), spawner: spawner.clone() },
+            sent: sent.clone(),
+        };
         let parts = Parts {
             broker: id,
             session: session.clone(),

@@ -167,7 +167,7 @@ async fn brokers_are_told_in_kafkas_order() {
         .lock()
         .iter()
         .map(|request| match &request.body {
-            ControlBody::LeaderAndIsr(changes) => format!("LeaderAndIsr new={}", changes[0].is_new),
+            ControlBody::LeaderAndIsr(update) => format!("LeaderAndIsr new={}", update.partitions[0].is_new),
             ControlBody::UpdateMetadata(update) => match update.partitions.first() {
                 None => "UpdateMetadata brokers".into(),
                 Some(partition) => format!("UpdateMetadata leader={}", partition.meta.leader),

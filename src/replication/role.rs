@@ -293,7 +293,10 @@ mod tests {
             isr: ids(isr),
             partition_epoch: leader_epoch,
             replicas: ids(replicas),
+            adding_replicas: Vec::new(),
+            removing_replicas: Vec::new(),
             is_new: false,
+            recovering: false,
         }
     }
 

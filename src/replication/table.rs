@@ -33,7 +33,13 @@ pub struct LeaderAndIsr {
     pub isr: Vec<BrokerId>,
     pub partition_epoch: i32,
     pub replicas: Vec<BrokerId>,
+    /// Of `replicas`, those that a reassignment adds.
+    pub adding_replicas: Vec<BrokerId>,
+    /// Of `replicas`, those that go when it is done.
+    pub removing_replicas: Vec<BrokerId>,
     pub is_new: bool,
+    /// The leader was elected from outside the ISR and may not have all that was committed (KIP-704).
+    pub recovering: bool,
 }
 
 /// Resolves a topic's configuration: its overrides over the broker's defaults.

@@ -95,7 +95,10 @@ pub fn change(leader: i32, leader_epoch: i32, isr: &[i32]) -> LeaderAndIsr {
         isr: ids(isr),
         partition_epoch: leader_epoch,
         replicas,
+        adding_replicas: Vec::new(),
+        removing_replicas: Vec::new(),
         is_new: leader_epoch == 0,
+        recovering: false,
     }
 }
 

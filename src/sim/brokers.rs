@@ -21,6 +21,7 @@ use crate::metastore::embedded::EmbeddedStore;
 use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult, SessionState, Sessions, Stat, Watch};
 use crate::random::SeededRandom;
 use crate::spawn::{Job, Shutdown, ShutdownTrigger, Spawner, Task};
+use crate::types::BrokerId;
 
 /// tokio's time, from a fixed wall time on.
 #[derive(Debug)]
@@ -134,6 +135,7 @@ impl World {
         let parts = Parts {
             config,
             listeners: vec![Box::new(self.net.listener("PLAINTEXT", port))],
+            connector: Arc::new(self.net.connector(BrokerId(id))),
             disk: Arc::new(disk.clone()),
             clock: self.clock.clone(),
             store,

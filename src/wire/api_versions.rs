@@ -63,10 +63,10 @@ table! {
     Fetch = 1, 0..=17, 12, true;
     ListOffsets = 2, 0..=9, 6, true;
     Metadata = 3, 0..=12, 9, true;
-    LeaderAndIsr = 4, 0..=7, 4, false;
-    StopReplica = 5, 0..=4, 2, false;
-    UpdateMetadata = 6, 0..=8, 6, false;
-    ControlledShutdown = 7, 0..=3, 3, false;
+    LeaderAndIsr = 4, 0..=7, 4, true;
+    StopReplica = 5, 0..=4, 2, true;
+    UpdateMetadata = 6, 0..=8, 6, true;
+    ControlledShutdown = 7, 0..=3, 3, true;
     OffsetCommit = 8, 0..=9, 8, true;
     OffsetFetch = 9, 0..=9, 6, true;
     FindCoordinator = 10, 0..=6, 3, true;
@@ -111,7 +111,7 @@ table! {
     AlterClientQuotas = 49, 0..=1, 1, true;
     DescribeUserScramCredentials = 50, 0..=0, 0, true;
     AlterUserScramCredentials = 51, 0..=0, 0, true;
-    AlterPartition = 56, 0..=3, 0, false;
+    AlterPartition = 56, 0..=3, 0, true;
     UpdateFeatures = 57, 0..=1, 0, true;
     Envelope = 58, 0..=0, 0, true;
     DescribeCluster = 60, 0..=1, 0, true;

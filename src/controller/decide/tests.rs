@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::cluster::PartitionMeta;
-use crate::controller::message::StopReplica;
+use crate::controller::message::{LeadershipUpdate, StopReplica};
 use crate::metastore::schema::ReplicaAssignment;
 use crate::types::LeaderEpoch;
 use crate::wire::error_code::ErrorCode;
@@ -244,7 +244,7 @@ impl World {
             ["dirs-failed", id] => self.run(Event::LogDirsFailed(ids(id).into_iter().collect())),
             ["leads", id, rest @ ..] => {
                 let answer = ControlAnswer { error: ErrorCode::None, partitions: answers(rest) };
-                let request = ControlBody::LeaderAndIsr(Vec::new());
+                let request = ControlBody::LeaderAndIsr(LeadershipUpdate::default());
                 self.run(Event::Answered { from: ids(id)[0], request, answer });
             }
             ["deleted", id, rest @ ..] => {
@@ -416,12 +416,12 @@ fn leadership(state: &PartitionState) -> String {
 
 fn body(body: &ControlBody) -> String {
     match body {
-        ControlBody::LeaderAndIsr(changes) => {
+        ControlBody::LeaderAndIsr(update) => {
             let one = |change: &crate::replication::table::LeaderAndIsr| {
                 let new = if change.is_new { " new" } else { "" };
                 format!("{} {}/{} {}{new}", change.tp, change.leader, change.leader_epoch, show(&change.isr))
             };
-            format!("LeaderAndIsr {}", changes.iter().map(one).collect::<Vec<_>>().join("; "))
+            format!("LeaderAndIsr {}", update.partitions.iter().map(one).collect::<Vec<_>>().join("; "))
         }
         ControlBody::UpdateMetadata(update) => {
             let live: Vec<BrokerId> = update.brokers.iter().map(|broker| broker.id).collect();

@@ -160,7 +160,7 @@ async fn first_id(ids: &ProducerIds) -> i64 {
 #[tokio::test(start_paused = true)]
 async fn ids_go_on_through_blocks_restarts_and_a_new_session() {
     let node = Node::fresh().await;
-    let ids = || ProducerIds::new(BrokerId(1), node.session.clone(), Arc::new(Inline));
+    let ids = || ProducerIds::new(BrokerId(1), Blocks::Metastore(node.session.clone()), Arc::new(Inline));
     let first = ids();
     assert_eq!(first.generate(), Err(ErrorCode::CoordinatorLoadInProgress), "the first asks for a block");
     for expected in 0..=1000 {

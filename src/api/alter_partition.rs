@@ -1,0 +1,10 @@
+//! AlterPartition (56), versions 0 to 3: a leader asks the controller for another ISR.
+
+use kafka_protocol::messages::{AlterPartitionRequest, AlterPartitionResponse};
+
+use super::context::RequestContext;
+use super::serve::Close;
+
+pub async fn handle(ctx: &RequestContext<'_>, request: AlterPartitionRequest) -> Result<AlterPartitionResponse, Close> {
+    Ok(ctx.services.serving.alter_partition(&request, ctx.version()).await)
+}

@@ -1,0 +1,205 @@
+//! Three whole brokers in one current-thread runtime, over in-memory streams, disks and tree.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::time::Duration;
+
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
+use kafka_protocol::messages::*;
+use kafka_protocol::protocol::StrBytes;
+use klamm::sim::brokers::{SimBroker, World};
+use klamm::types::BrokerId as Id;
+
+#[path = "support/sim_client.rs"]
+mod sim_client;
+use sim_client::Client;
+
+fn run(scenario: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(scenario);
+}
+
+/// Three brokers that know of each other, and a client of each. The first is the controller.
+struct Trio {
+    world: World,
+    brokers: Vec<SimBroker>,
+    clients: Vec<Client>,
+}
+
+impl Trio {
+    async fn start(seed: u64, overrides: &[&str]) -> Trio {
+        let world = World::new(seed);
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+        let (mut brokers, mut clients) = (Vec::new(), Vec::new());
+        for id in 1..=3 {
+            brokers.push(world.start(id, None, &overrides).expect("a configuration"));
+            let mut client = Client::connect(&world, id).await;
+            client
+                .metadata_until(|metadata| metadata.brokers.len() == id as usize && metadata.controller_id == 1)
+                .await;
+            clients.push(client);
+        }
+        for client in &mut clients {
+            client.metadata_until(|metadata| metadata.brokers.len() == 3).await;
+        }
+        Trio { world, brokers, clients }
+    }
+
+    fn client(&mut self, broker: i32) -> &mut Client {
+        &mut self.clients[broker as usize - 1]
+    }
+
+    async fn create(&mut self, name: &'static str, partitions: i32) {
+        let topic = CreatableTopic::default()
+            .with_name(TopicName(StrBytes::from_static_str(name)))
+            .with_num_partitions(partitions)
+            .with_replication_factor(3);
+        let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(5_000);
+        let answer = self.client(1).ask(7, request).await;
+        assert_eq!(answer.topics[0].error_code, 0, "{:?}", answer.topics[0].error_message);
+    }
+
+    async fn stop(self) {
+        drop(self.clients);
+        for broker in self.brokers {
+            broker.stop().await.expect("no panic").expect("an orderly end");
+        }
+    }
+}
+
+fn partitions(metadata: &MetadataResponse) -> &[MetadataResponsePartition] {
+    metadata.topics.first().map_or(&[], |topic| &topic.partitions)
+}
+
+fn everywhere(partition: &MetadataResponsePartition, leader: i32) -> bool {
+    partition.leader_id == leader && partition.isr_nodes.len() == 3
+}
+
+#[test]
+fn every_broker_knows_leaders_and_isrs_of_a_topic() {
+    run(async {
+        let mut trio = Trio::start(1, &[]).await;
+        trio.create("t", 3).await;
+        let mut seen = Vec::new();
+        for client in &mut trio.clients {
+            let metadata = client
+                .metadata_until(|metadata| {
+                    partitions(metadata).len() == 3 && partitions(metadata).iter().all(|it| it.isr_nodes.len() == 3)
+                })
+                .await;
+            let mut topic = metadata.topics[0].clone();
+            topic.partitions.sort_by_key(|partition| partition.partition_index);
+            seen.push(topic);
+        }
+        let leaders: HashSet<i32> = seen[0].partitions.iter().map(|partition| partition.leader_id.0).collect();
+        assert_eq!(leaders.len(), 3, "each broker leads one: {:?}", seen[0]);
+        assert!(seen.iter().all(|topic| topic == &seen[0]), "{seen:#?}");
+        trio.stop().await;
+    });
+}
+
+#[test]
+fn what_is_acknowledged_by_all_outlives_its_leader() {
+    run(async {
+        let mut trio = Trio::start(2, &["min.insync.replicas=2"]).await;
+        trio.create("t", 1).await;
+        let metadata = trio.client(1).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        let leader = partitions(&metadata)[0].leader_id.0;
+        let id = metadata.topics[0].topic_id;
+        trio.client(leader).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        for n in 0..10_u8 {
+            assert_eq!(trio.client(leader).produce("t", &[n]).await, i64::from(n));
+        }
+        let gone = trio.brokers.remove(leader as usize - 1);
+        gone.stop().await.expect("no panic").expect("an orderly end");
+        let other = if leader == 3 { 2 } else { 3 };
+        let moved = trio
+            .client(other)
+            .metadata_until(|metadata| partitions(metadata).iter().any(|it| ![leader, -1].contains(&it.leader_id.0)))
+            .await;
+        let now = partitions(&moved)[0].leader_id.0;
+        let expected: Vec<Vec<u8>> = (0..10).map(|n| vec![n]).collect();
+        trio.client(now).metadata_until(|metadata| everywhere_but(&partitions(metadata)[0], now, leader)).await;
+        assert_eq!(trio.client(now).fetch(id).await, expected);
+        assert_eq!(trio.client(now).produce("t", b"after").await, 10);
+        trio.stop().await;
+    });
+}
+
+fn everywhere_but(partition: &MetadataResponsePartition, leader: i32, gone: i32) -> bool {
+    partition.leader_id == leader && !partition.isr_nodes.contains(&BrokerId(gone))
+}
+
+#[test]
+fn a_follower_that_is_cut_off_leaves_the_isr_and_comes_back() {
+    run(async {
+        let mut trio = Trio::start(3, &["replica.lag.time.max.ms=2000", "replica.socket.timeout.ms=1000"]).await;
+        trio.create("t", 1).await;
+        let metadata = trio.client(1).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        let leader = partitions(&metadata)[0].leader_id.0;
+        let follower = if leader == 3 { 2 } else { 3 };
+        let way = trio.world.net.way(Id(follower), World::port(leader));
+        way.stall();
+        // Behind, not only silent: one that has all stays.
+        trio.client(leader).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        trio.client(leader).produce("t", b"a").await;
+        let without = |metadata: &MetadataResponse| !partitions(metadata)[0].isr_nodes.contains(&BrokerId(follower));
+        for _ in 0..20 {
+            if without(&trio.client(leader).metadata().await) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        assert!(without(&trio.client(leader).metadata().await), "it does not fetch and stays in the ISR");
+        way.heal();
+        for client in &mut trio.clients {
+            client.metadata_until(|metadata| everywhere(&partitions(metadata)[0], leader)).await;
+        }
+        trio.stop().await;
+    });
+}
+
+/// Every broker gets ids, and none comes twice: blocks are the controller's to give.
+#[test]
+fn producer_ids_of_all_brokers_differ() {
+    run(async {
+        let mut trio = Trio::start(4, &[]).await;
+        let mut given = HashSet::new();
+        for client in &mut trio.clients {
+            let request = InitProducerIdRequest::default()
+                .with_transactional_id(None)
+                .with_transaction_timeout_ms(60_000)
+                .with_producer_id(ProducerId(-1))
+                .with_producer_epoch(-1);
+            let mut id = -1;
+            for _ in 0..100 {
+                let answer = client.ask(5, request.clone()).await;
+                if answer.error_code == 0 {
+                    id = answer.producer_id.0;
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            assert!(id >= 0 && given.insert(id / 1_000), "{id} after {given:?}");
+        }
+        trio.stop().await;
+    });
+}
+
+#[test]
+fn a_broker_that_could_not_be_reached_hears_all_of_it_later() {
+    run(async {
+        let mut trio = Trio::start(5, &[]).await;
+        // From one broker to another: nothing is told any more, and nothing is forgotten.
+        trio.world.net.way(Id(1), World::port(2)).refuse();
+        trio.world.net.way(Id(1), World::port(2)).cut();
+        trio.create("t", 1).await;
+        trio.client(3).metadata_until(|metadata| metadata.topics.len() == 1).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(trio.client(2).metadata().await.topics.is_empty(), "it could not hear of the topic");
+        trio.world.net.way(Id(1), World::port(2)).heal();
+        trio.client(2).metadata_until(|metadata| metadata.topics.len() == 1).await;
+        trio.stop().await;
+    });
+}
