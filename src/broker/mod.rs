@@ -3,7 +3,7 @@
 //! ```text
 //! start  lock log directories ─ metastore session ─ cluster id ─ broker id ─ claim directories ─ overrides and topics
 //!        ─ load logs ─ register ─ controller ─ timers ─ listeners
-//! stop   listeners and connections ─ controller ─ logs flushed, clean marker ─ session closed
+//! stop   others lead ─ listeners and connections ─ fetchers ─ controller ─ logs flushed, clean marker ─ session closed
 //! ```
 //!
 //! The order is that of a Kafka 3.9 broker in ZooKeeper mode, ports last included: a broker may be registered, and even
@@ -41,6 +41,7 @@ use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Sess
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::driver;
+use crate::controller::leave::{Leaving, leave};
 use crate::controller::producer_ids::{Blocks, ProducerIds};
 use crate::controller::receiver::ControlReceiver;
 use crate::controller::rpc::remote::ClusterPeers;
@@ -146,6 +147,7 @@ struct Running {
     session: Arc<Session>,
     controller: ControllerHandle,
     fetchers: Arc<Fetchers>,
+    leaving: Leaving,
     spawner: Arc<dyn Spawner>,
     scope: Arc<Scope>,
     clock: Arc<dyn Clock>,
@@ -290,7 +292,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         peers: Box::new(ClusterPeers {
             broker: broker_id,
             receiver: receiver.clone(),
-            connector,
+            connector: connector.clone(),
             config: config.clone(),
             spawner: spawner.clone(),
         }),
@@ -321,12 +323,12 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     let services = Arc::new(Services {
         broker_id,
         config: config.clone(),
-        cluster,
+        cluster: cluster.clone(),
         configs,
         partitions,
         admin: Arc::new(admin),
         producer_ids: ProducerIds::new(broker_id, blocks, spawner.clone()),
-        receiver,
+        receiver: receiver.clone(),
         serving,
         groups,
         fetch_sessions: FetchSessions::new(slots),
@@ -341,15 +343,24 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     let server = Server::new(services, live.connections.clone(), spawner.clone());
     let addresses: Vec<String> = listeners.iter().map(|l| format!("{}://{}", l.name(), l.address())).collect();
     server.start(listeners).map_err(RunError::Listen)?;
+    let leaving = Leaving {
+        broker: broker_id,
+        config: config.clone(),
+        cluster,
+        controller: controller.clone(),
+        receiver,
+        connector,
+    };
     let started_ms = clock.monotonic_ms() - begun_ms;
     tracing::info!(listeners = addresses.join(","), "started in {started_ms} ms");
-    Ok(Running { broker_id, server, logs, session, controller, fetchers, spawner, scope, clock })
+    Ok(Running { broker_id, server, logs, session, controller, fetchers, leaving, spawner, scope, clock })
 }
 
 impl Running {
     async fn stop(self) {
         let begun_ms = self.clock.monotonic_ms();
         tracing::info!("stopping");
+        leave(&self.leaving).await;
         self.server.stop().await;
         self.fetchers.stop();
         self.controller.stop();
@@ -359,7 +370,7 @@ impl Running {
         }
         self.scope.end().await;
         self.sign_off().await;
-        drop((self.session, self.server));
+        drop((self.session, self.server, self.leaving));
         tracing::info!("stopped in {} ms", self.clock.monotonic_ms() - begun_ms);
     }
 }
