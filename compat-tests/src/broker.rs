@@ -249,6 +249,14 @@ impl Broker {
         status.ok_or_else(|| anyhow!("the broker did not stop within {} s of SIGTERM", PATIENCE.as_secs()))
     }
 
+    /// As [`Broker::stop`]; an error when it says that it did not end in order.
+    pub fn stop_in_order(&mut self) -> Result<()> {
+        let status = self.stop()?;
+        // A JVM ends with 143 after SIGTERM.
+        ensure!(status.success() || status.code() == Some(143), "ended with {status}");
+        Ok(())
+    }
+
     /// SIGSTOP: it does nothing any more until [`Broker::resume`].
     pub fn pause(&self) -> Result<()> {
         self.process.as_ref().ok_or_else(not_running)?.signal(Signal::STOP)

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -142,9 +141,9 @@ impl Cluster {
         })
     }
 
-    /// SIGTERM, and waits for the end.
-    pub fn stop(&mut self, id: i32) -> Result<ExitStatus> {
-        self.broker(id)?.stop()
+    /// SIGTERM, and waits for an end in order.
+    pub fn stop(&mut self, id: i32) -> Result<()> {
+        self.broker(id)?.stop_in_order().with_context(|| format!("broker {id}"))
     }
 
     /// SIGKILL to each, and waits for their ends.
