@@ -140,7 +140,14 @@ impl Play<'_> {
         admin::elect_preferred(&self.cluster, "t1", &[1])?;
         self.znodes("10-preferred-election")?;
         self.step("the preferred leaders lead again", |cluster, _| {
-            LOADED.iter().try_for_each(|topic| admin::elect_preferred(cluster, topic, &[0, 1, 2]))
+            LOADED.iter().try_for_each(|topic| admin::elect_preferred(cluster, topic, &[0, 1, 2]))?;
+            // What the old leaders acknowledge to the end belongs to this step.
+            cluster.await_view("the preferred leaders", |view| {
+                for (at, partition) in view.of_topics(&LOADED)? {
+                    ensure!(partition.replicas.first() == Some(&partition.leader), "{at:?} is {partition:?}");
+                }
+                Ok(())
+            })
         })?;
         self.step("SIGTERM of a follower", |cluster, _| {
             cluster.stop(3)?;
