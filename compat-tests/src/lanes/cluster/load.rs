@@ -44,6 +44,9 @@ struct Told {
     acknowledged: BTreeMap<i32, Vec<Acknowledged>>,
     /// Records given up by the producer; none of these steps lasts long enough for that.
     failed: Vec<String>,
+    /// Records given up because librdkafka let go of a broker that Metadata did not name for a while, as after a start of
+    /// all brokers at once. Nobody was told that they are stored.
+    let_go: usize,
 }
 
 impl Ledger {
@@ -68,6 +71,7 @@ impl ProducerContext for Listening {
                 let acknowledged = Acknowledged { offset: record.offset(), number: number as u64, at: Instant::now() };
                 told.acknowledged.entry(record.partition()).or_default().push(acknowledged);
             }
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::BrokerDestroy), _)) => told.let_go += 1,
             Err((error, _)) => told.failed.push(format!("record {number}: {error}")),
         }
     }
@@ -92,6 +96,8 @@ pub struct Cost {
     pub stood_still: BTreeMap<&'static str, Duration>,
     /// Records acknowledged with acks=1 that are lost, as they may.
     pub lost: usize,
+    /// Records that the client gave up by itself, since the start.
+    pub let_go: usize,
 }
 
 impl Load {
@@ -125,7 +131,7 @@ impl Load {
         until("every partition acknowledges records", PATIENCE, || {
             for writer in &self.writers {
                 let told = writer.ledger.told();
-                ensure!(told.failed.is_empty(), "{}: {:?}", writer.topic, told.failed);
+                ensure!(told.failed.is_empty(), "{}: {:?}", writer.topic, told.failed.first());
                 for partition in 0..REPLICAS.len() as i32 {
                     let last = told.acknowledged.get(&partition).and_then(|all| all.last());
                     ensure!(last.is_some_and(|last| last.at > now), "{}-{partition} stands still", writer.topic);
@@ -141,6 +147,7 @@ impl Load {
         let mut cost = Cost::default();
         for writer in &self.writers {
             let still = writer.ledger.told().acknowledged.values().map(|all| longest_gap(all, since)).max();
+            cost.let_go += writer.ledger.told().let_go;
             cost.stood_still.insert(writer.topic, still.unwrap_or_default());
             for partition in 0..REPLICAS.len() as i32 {
                 let acknowledged = writer.ledger.told().acknowledged.get(&partition).cloned().unwrap_or_default();

@@ -94,7 +94,10 @@ impl Play<'_> {
         let (name, result) = match result {
             Ok(cost) => {
                 let still = |topic: &str| cost.stood_still.get(topic).copied().unwrap_or_default().as_secs_f32();
-                let lost = if cost.lost > 0 { format!(", {} of acks=1 lost", cost.lost) } else { String::new() };
+                let mut lost = if cost.lost > 0 { format!(", {} of acks=1 lost", cost.lost) } else { String::new() };
+                if cost.let_go > 0 {
+                    lost += &format!(", {} so far given up by the client", cost.let_go);
+                }
                 let told =
                     format!("writes stood still {:.2} s with acks=all, {:.2} s with acks=1", still(ALL), still(ONE));
                 (format!("{name}: {told}{lost}"), Ok(()))
