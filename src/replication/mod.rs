@@ -21,4 +21,6 @@ pub mod partition;
 pub mod table;
 
 #[cfg(test)]
+mod pool;
+#[cfg(test)]
 pub(crate) mod testing;

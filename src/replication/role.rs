@@ -198,8 +198,13 @@ impl Leading {
     /// The ISR with `follower`, when it may join: all below `high_watermark` and the start of this leader epoch is there,
     /// and no change is in flight. Whether the broker lives in the epoch it fetches in is the caller's to check.
     pub fn propose_joining(&self, follower: BrokerId, high_watermark: Offset) -> Option<Proposal> {
-        let log_end = self.progress(follower)?.log_end;
-        if log_end < high_watermark.max(self.epoch_start) {
+        // KIP-207: until everything from before this epoch is committed, its end counts, not the mark, which may lag.
+        self.propose_with(follower, high_watermark.max(self.epoch_start))
+    }
+
+    /// The ISR with `follower`, when it has everything below `needed`.
+    pub(super) fn propose_with(&self, follower: BrokerId, needed: Offset) -> Option<Proposal> {
+        if self.progress(follower)?.log_end < needed {
             return None;
         }
         let mut membership = self.membership.lock();
