@@ -100,6 +100,13 @@ pub struct BrokerConfig {
     pub properties: BTreeMap<String, String>,
 }
 
+impl BrokerConfig {
+    /// Where the controller reaches brokers.
+    pub fn controller_listener_name(&self) -> &str {
+        self.control_plane_listener_name.as_deref().unwrap_or(&self.inter_broker_listener_name)
+    }
+}
+
 impl Default for BrokerConfig {
     fn default() -> BrokerConfig {
         let listener = Listener {

@@ -94,8 +94,7 @@ impl ControllerChannel {
         let talk = match line {
             Some((to, talk)) if *to == controller => talk,
             _ => {
-                let listener = self.config.control_plane_listener_name.as_ref();
-                let listener = listener.unwrap_or(&self.config.inter_broker_listener_name);
+                let listener = self.config.controller_listener_name();
                 let at =
                     self.cluster.load().brokers.get(&controller).and_then(|it| it.endpoints.get(listener).cloned());
                 let unknown = || {
@@ -133,5 +132,132 @@ impl ToController for ControllerChannel {
             return Ok(self.serving.allocate_producer_ids(&request).await);
         }
         self.ask(&self.allocate_producer_ids, ALLOCATE_PRODUCER_IDS, &request).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::{Bytes, BytesMut};
+    use parking_lot::Mutex as SyncMutex;
+
+    use super::*;
+    use crate::cluster::peer::Link;
+    use crate::cluster::{Broker, Snapshot};
+    use crate::controller::testing::Node;
+    use crate::types::Endpoint;
+    use crate::wire::error_code::ErrorCode;
+
+    /// Brokers by port: one answers with a block, any other one never.
+    #[derive(Clone)]
+    struct Net {
+        answers_at: u16,
+        connections: Arc<SyncMutex<Vec<u16>>>,
+    }
+
+    struct Line(bool);
+
+    #[async_trait]
+    impl Connector for Net {
+        async fn connect(&self, to: &Endpoint) -> io::Result<Box<dyn Link>> {
+            self.connections.lock().push(to.port);
+            Ok(Box::new(Line(to.port == self.answers_at)))
+        }
+    }
+
+    #[async_trait]
+    impl Link for Line {
+        async fn ask(&mut self, request: Bytes) -> io::Result<BytesMut> {
+            if !self.0 {
+                std::future::pending::<()>().await;
+            }
+            let tags_throttle_error_first = [0; 15];
+            let length_and_tags = [0, 0, 3, 0xe8, 0];
+            Ok(BytesMut::from(&[&request[4..8], &tags_throttle_error_first, &length_and_tags].concat()[..]))
+        }
+    }
+
+    fn cluster(controller: Option<i32>) -> Arc<Cluster> {
+        let cluster = Cluster::new(Snapshot::default());
+        cluster.update(|snapshot| {
+            snapshot.controller = controller.map(BrokerId);
+            for id in 2..4_u16 {
+                let at = Endpoint { host: "h".into(), port: id };
+                let endpoints = [("PLAINTEXT".to_owned(), at)].into();
+                let id = BrokerId(id.into());
+                snapshot.brokers.insert(id, Broker { id, rack: None, endpoints, epoch: 1 });
+            }
+        });
+        Arc::new(cluster)
+    }
+
+    /// Of broker 1, which is not the controller.
+    async fn channel(cluster: &Arc<Cluster>, net: &Net) -> ControllerChannel {
+        let session = Node::fresh().await.session;
+        let serving = Arc::new(Serving::new(cluster.clone(), session));
+        ControllerChannel::new(BrokerId(1), serving, cluster.clone(), Arc::new(net.clone()), Arc::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_controller_of_the_metadata_is_asked_over_one_connection() {
+        let net = Net { answers_at: 3, connections: Arc::default() };
+        let (known, unknown) = (cluster(Some(3)), cluster(None));
+        let channel_to_3 = channel(&known, &net).await;
+        for _ in 0..2 {
+            let answer = channel_to_3.allocate_producer_ids(Default::default()).await.expect("an answer");
+            assert_eq!((answer.error_code, answer.producer_id_start.0, answer.producer_id_len), (0, 0, 1000));
+        }
+        assert_eq!(*net.connections.lock(), [3]);
+        let lost = channel(&unknown, &net).await.allocate_producer_ids(Default::default()).await;
+        assert_eq!(lost.expect_err("nobody to ask").kind(), io::ErrorKind::NotConnected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_that_hangs_is_waited_for_until_another_is_elected() {
+        let net = Net { answers_at: 3, connections: Arc::default() };
+        let cluster = cluster(Some(2));
+        let channel = channel(&cluster, &net).await;
+        let begun = tokio::time::Instant::now();
+        let elect = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            cluster.update(|snapshot| snapshot.controller = Some(BrokerId(2)));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            cluster.update(|snapshot| snapshot.controller = Some(BrokerId(3)));
+        };
+        let (answer, ()) = tokio::join!(channel.allocate_producer_ids(Default::default()), elect);
+        assert_eq!(answer.expect_err("given up").kind(), io::ErrorKind::ConnectionAborted);
+        assert_eq!(begun.elapsed(), Duration::from_secs(2));
+        channel.allocate_producer_ids(Default::default()).await.expect("the new one answers");
+        assert_eq!(*net.connections.lock(), [2, 3]);
+        cluster.update(|snapshot| snapshot.controller = Some(BrokerId(2)));
+        let late = channel.allocate_producer_ids(Default::default()).await.expect_err("it hangs");
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), Duration::from_secs(32), "controller.socket.timeout.ms");
+    }
+
+    #[tokio::test]
+    async fn the_active_controller_asks_itself() {
+        let node = Node::fresh().await;
+        while !node.controller.is_active() || node.cluster.load().brokers.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let net = Net { answers_at: 0, connections: Arc::default() };
+        let serving = Arc::new(Serving::new(node.cluster.clone(), node.session.clone()));
+        serving.begin(node.controller.clone());
+        let to_me =
+            ControllerChannel::new(BrokerId(1), serving, node.cluster.clone(), Arc::new(net.clone()), Arc::default());
+        let request = |broker: i32, epoch| {
+            AllocateProducerIdsRequest::default().with_broker_id(broker.into()).with_broker_epoch(epoch)
+        };
+        let code = async |broker, epoch| {
+            to_me.allocate_producer_ids(request(broker, epoch)).await.expect("within the process").error_code
+        };
+        let epoch = node.receiver.broker_epoch();
+        assert_eq!(code(1, epoch).await, 0);
+        assert_eq!(code(1, epoch + 1).await, ErrorCode::StaleBrokerEpoch.code());
+        assert_eq!(code(9, epoch).await, ErrorCode::BrokerIdNotRegistered.code());
+        let stale = AlterPartitionRequest::default().with_broker_id(1.into()).with_broker_epoch(epoch - 1);
+        let answer = to_me.alter_partition(stale).await.expect("within the process");
+        assert_eq!(answer.error_code, ErrorCode::StaleBrokerEpoch.code());
+        assert!(net.connections.lock().is_empty());
     }
 }

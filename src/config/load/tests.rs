@@ -138,12 +138,23 @@ fn listeners_that_cannot_work() {
         ("advertised.listeners=SSL://h:1", "listener SSL is not in listeners=PLAINTEXT://:9092"),
         ("inter.broker.listener.name=X", "advertised.listeners has only PLAINTEXT"),
         ("security.inter.broker.protocol=SSL", "advertised.listeners has only PLAINTEXT"),
+        ("control.plane.listener.name=X", "no listener of this name is in listeners"),
+        ("control.plane.listener.name=PLAINTEXT", "brokers reach each other through it already"),
+        ("inter.broker.protocol.version=2.7", "brokers speak the protocol of 2.8 and later"),
+        (
+            "listeners=PLAINTEXT://:1,C://:2\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,C:PLAINTEXT\n\
+             advertised.listeners=PLAINTEXT://h:1\ncontrol.plane.listener.name=C",
+            "no listener of this name is in advertised.listeners",
+        ),
         ("listener.security.protocol.map=PLAINTEXT:TLS", "`TLS` should be one of PLAINTEXT, SSL"),
     ] {
         let error = refused(text);
         assert!(error.contains(words), "{text}: {error}");
     }
     assert!(load("listeners=PLAINTEXT://0.0.0.0:9092\nadvertised.listeners=PLAINTEXT://h:9092").is_ok());
+    let control = "listeners=PLAINTEXT://:1,C://:2\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,C:PLAINTEXT\n\
+                   control.plane.listener.name=c";
+    assert_eq!(load(control).unwrap().0.control_plane_listener_name.as_deref(), Some("C"));
 }
 
 #[test]

@@ -40,8 +40,7 @@ impl Peers for ClusterPeers {
         if broker.id == self.broker {
             return Some(Arc::new(OwnBroker { receiver: self.receiver.clone(), spawner: self.spawner.clone() }));
         }
-        let listener = self.config.control_plane_listener_name.as_ref();
-        let at = broker.endpoints.get(listener.unwrap_or(&self.config.inter_broker_listener_name))?;
+        let at = broker.endpoints.get(self.config.controller_listener_name())?;
         Some(Arc::new(RemoteBroker {
             id: broker.id,
             at: at.clone(),

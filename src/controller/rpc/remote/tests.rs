@@ -123,3 +123,32 @@ async fn a_request_that_was_given_up_does_not_leave_its_answer_to_the_next() {
     remote.control(update(2)).await;
     assert_eq!(other.connections.lock().len(), 2);
 }
+
+#[tokio::test]
+async fn the_controller_speaks_to_the_listener_kept_for_it_if_there_is_one() {
+    let node = crate::controller::testing::Node::fresh().await;
+    let at = |port| Endpoint { host: "two".into(), port };
+    let broker = Broker {
+        id: BrokerId(2),
+        rack: None,
+        endpoints: [("PLAINTEXT".to_owned(), at(1)), ("C".to_owned(), at(2))].into(),
+        epoch: 5,
+    };
+    for (listener, port) in [(None, 1), (Some("C"), 2)] {
+        let other = Arc::<Other>::default();
+        other.does.lock().push_back(Does::Answer(0));
+        let config =
+            BrokerConfig { control_plane_listener_name: listener.map(str::to_owned), ..BrokerConfig::default() };
+        let peers = ClusterPeers {
+            broker: BrokerId(1),
+            receiver: node.receiver.clone(),
+            connector: Arc::new(ToOther(other.clone())),
+            config: Arc::new(config),
+            spawner: Arc::new(crate::sim::brokers::Inline),
+        };
+        peers.peer(&broker).expect("a way").control(update(1)).await;
+        assert_eq!(*other.connections.lock(), [at(port)]);
+        let elsewhere = Broker { endpoints: [("X".to_owned(), at(3))].into(), ..broker.clone() };
+        assert!(peers.peer(&elsewhere).is_none(), "no listener that this controller speaks to");
+    }
+}
