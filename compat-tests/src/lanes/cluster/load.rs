@@ -47,6 +47,8 @@ struct Told {
     /// Records given up because librdkafka let go of a broker that Metadata did not name for a while, as after a start of
     /// all brokers at once. Nobody was told that they are stored.
     let_go: usize,
+    /// What the client complained of the last time.
+    complaint: String,
 }
 
 impl Ledger {
@@ -58,7 +60,11 @@ impl Ledger {
 /// A producer's context: the ledger is read by others.
 struct Listening(Arc<Ledger>);
 
-impl ClientContext for Listening {}
+impl ClientContext for Listening {
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.0.told().complaint = format!("{error}: {reason}");
+    }
+}
 
 impl ProducerContext for Listening {
     /// The record's number.
@@ -134,7 +140,12 @@ impl Load {
                 ensure!(told.failed.is_empty(), "{}: {:?}", writer.topic, told.failed.first());
                 for partition in 0..REPLICAS.len() as i32 {
                     let last = told.acknowledged.get(&partition).and_then(|all| all.last());
-                    ensure!(last.is_some_and(|last| last.at > now), "{}-{partition} stands still", writer.topic);
+                    ensure!(
+                        last.is_some_and(|last| last.at > now),
+                        "{}-{partition} stands still; the client said last: {}",
+                        writer.topic,
+                        told.complaint
+                    );
                 }
             }
             Ok(())
@@ -213,6 +224,9 @@ fn write(producer: &BaseProducer<Listening>, topic: &str, stop: &AtomicBool) -> 
             Ok(()) => number += 1,
             Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {}
             Err((error, _)) => return Err(error.into()),
+        }
+        if let Some((code, reason)) = producer.client().fatal_error() {
+            return Err(anyhow!("{code}: {reason}"));
         }
         let next = Instant::now() + PACE;
         while let Some(rest) = next.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
