@@ -122,7 +122,11 @@ impl ClientQuotas {
 
     /// Counts bytes of a produce request; milliseconds to wait.
     pub fn produced(&self, client: Client<'_>, bytes: usize, now_ms: i64) -> i32 {
-        on_the_wire(bytes_over(&self.produce, client, bytes, now_ms))
+        match bytes_over(&self.produce, client, bytes, now_ms) {
+            // A rate of 0, which no wait makes good: a live 3.9.1 has nobody wait.
+            i64::MAX => 0,
+            ms => on_the_wire(ms),
+        }
     }
 
     /// Counts bytes of a fetch answer; milliseconds to wait. Is there anything to wait for, the answer is not to be given
@@ -233,6 +237,12 @@ mod tests {
         assert_eq!((quotas.produced(A, 10_000, 0), quotas.is_set()), (0, false));
         set(&quotas, "clients/a", &[(PRODUCER_BYTE_RATE, "many")]);
         assert!(!quotas.is_set(), "what is no number is no limit");
+    }
+
+    #[test]
+    fn a_byte_rate_of_zero_holds_no_producer_up() {
+        let quotas = with(&[("clients/a", PRODUCER_BYTE_RATE, "0")]);
+        assert_eq!((quotas.produced(A, 1_000, 0), quotas.produced(A, 1_000, 5_000)), (0, 0));
     }
 
     #[test]
