@@ -9,10 +9,13 @@ use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDi
 use kafka_protocol::messages::alter_user_scram_credentials_request::{
     ScramCredentialDeletion, ScramCredentialUpsertion,
 };
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::describe_log_dirs_response::DescribeLogDirsResult;
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
+use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
+use klamm::config::BrokerConfig;
 use klamm::metastore::Error;
 use klamm::sim::brokers::World;
 
@@ -124,6 +127,68 @@ fn scram_users_lie_in_the_tree_as_kafka_keeps_them() {
         assert_eq!(client.ask(0, request).await.results[0].error_code, 0);
         let gone = eyes.get("/config/users/a%20b%2A").await.expect_err("a user without overrides has no node");
         assert!(matches!(gone, Error::NoNode(_)), "{gone}");
+    });
+}
+
+/// Sets a config of broker 1; the error code.
+async fn set(client: &mut Client, key: &'static str, value: &'static str) -> i16 {
+    let config = AlterableConfig::default().with_name(StrBytes::from_static_str(key));
+    let config = config.with_value(Some(StrBytes::from_static_str(value)));
+    let resource = AlterConfigsResource::default().with_resource_type(4).with_configs(vec![config]);
+    let resource = resource.with_resource_name(StrBytes::from_static_str("1"));
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+    client.ask(1, request).await.responses[0].error_code
+}
+
+#[test]
+fn passwords_of_brokers_are_stored_encrypted_and_change_with_the_secret() {
+    const KEY: &str = "listener.name.plaintext.ssl.key.password";
+    run(async {
+        let world = World::new(5);
+        let stored = async || -> String {
+            let (node, _) = world.tree.session().get("/config/brokers/1").await.expect("a node");
+            let node: serde_json::Value = serde_json::from_slice(&node).expect("JSON");
+            node["config"][KEY].as_str().unwrap_or_default().to_owned()
+        };
+        let read_by = |secret: &str, stored: &str| {
+            let texts = [("password.encoder.secret".to_owned(), secret.to_owned())].into();
+            let encoder = BrokerConfig::from_properties(texts).expect("a configuration").0.password_encoder;
+            encoder.expect("a secret is set").decode(stored).ok()
+        };
+        let one = ["password.encoder.secret=one".to_owned()];
+        let broker = world.start(1, None, &one).expect("a configuration");
+        let mut client = Client::connect(&world, 1).await;
+        client.metadata_until(|metadata| metadata.controller_id == BrokerId(1)).await;
+        assert_eq!(set(&mut client, KEY, "geheim").await, 0);
+        let first = stored().await;
+        assert_eq!(read_by("one", &first).as_deref(), Some("geheim"));
+        assert_eq!(set(&mut client, "log.cleaner.backoff.ms", "16000").await, 0);
+        assert_ne!(stored().await, first, "written again, as a live 3.9.1 writes it");
+        assert_eq!(read_by("one", &stored().await).as_deref(), Some("geheim"));
+        let resource = DescribeConfigsResource::default().with_resource_type(4);
+        let resource = resource.with_resource_name(StrBytes::from_static_str("1")).with_configuration_keys(None);
+        let request = DescribeConfigsRequest::default().with_resources(vec![resource]).with_include_synonyms(true);
+        let described = client.ask(4, request).await;
+        let entry = described.results[0].configs.iter().find(|config| &*config.name == KEY).expect("it is listed");
+        assert_eq!((&entry.value, entry.is_sensitive), (&None, true));
+        assert!(entry.synonyms.iter().all(|synonym| synonym.value.is_none()));
+
+        let disk = broker.disk.clone();
+        broker.stop().await.expect("no panic").expect("an orderly end");
+        let two = ["password.encoder.secret=two".to_owned(), "password.encoder.old.secret=one".to_owned()];
+        let broker = world.start(1, Some(disk), &two).expect("a configuration");
+        let mut client = Client::connect(&world, 1).await;
+        client.metadata_until(|metadata| metadata.controller_id == BrokerId(1)).await;
+        let renewed = stored().await;
+        assert_eq!((read_by("two", &renewed).as_deref(), read_by("one", &renewed)), (Some("geheim"), None));
+
+        let disk = broker.disk.clone();
+        broker.stop().await.expect("no panic").expect("an orderly end");
+        let _broker = world.start(1, Some(disk), &[]).expect("a configuration");
+        let mut client = Client::connect(&world, 1).await;
+        client.metadata_until(|metadata| metadata.controller_id == BrokerId(1)).await;
+        assert_eq!(set(&mut client, KEY, "other").await, 40, "INVALID_CONFIG without a secret");
+        assert_eq!(stored().await, renewed);
     });
 }
 

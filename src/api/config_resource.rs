@@ -8,10 +8,11 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::context::RequestContext;
 use crate::cluster::{Configs, Overrides};
-use crate::config::dynamic::{AlterError, Layers};
+use crate::config::dynamic::{AlterError, Layers, passwords};
 use crate::config::{TopicConfig, TopicConfigError};
 use crate::controller::admin::AdminError;
 use crate::metastore::schema::ConfigEntity;
+use crate::spawn::for_request;
 use crate::types::BrokerId;
 use crate::wire::error_code::ErrorCode;
 
@@ -172,20 +173,57 @@ pub async fn replace(
             }
         }
         ConfigEntity::Broker(broker) => {
-            layers.check(&overrides, broker.is_none()).map_err(|error| {
-                let code = match error {
-                    AlterError::Secret(_) => ErrorCode::InvalidConfig,
-                    _ => ErrorCode::InvalidRequest,
-                };
-                Refusal::new(code, error.to_string())
-            })?;
+            layers.check(&overrides, broker.is_none()).map_err(unalterable)?;
             if !validate_only {
+                let overrides = hidden(ctx, overrides).await?;
                 ctx.services.admin.set_broker_configs(broker, overrides).await?;
             }
         }
         _ => return Err(Refusal { code: ErrorCode::UnknownServerError, message: None }),
     }
     Ok(())
+}
+
+fn unalterable(error: AlterError) -> Refusal {
+    let code = match error {
+        AlterError::Secret(_) => ErrorCode::InvalidConfig,
+        _ => ErrorCode::InvalidRequest,
+    };
+    Refusal::new(code, error.to_string())
+}
+
+/// What is stored, to be altered: passwords in clear.
+pub async fn revealed(ctx: &RequestContext<'_>, entity: &ConfigEntity) -> Result<BTreeMap<String, String>, Refusal> {
+    let mut overrides = ctx.services.admin.overrides(entity).await?;
+    if !matches!(entity, ConfigEntity::Broker(_)) || !overrides.keys().any(|name| passwords::is_secret(name)) {
+        return Ok(overrides);
+    }
+    let config = ctx.services.config.clone();
+    let work = move || {
+        passwords::reveal(&config, &mut overrides);
+        overrides
+    };
+    for_request(&*ctx.services.spawner, work).await.ok_or_else(stopping)
+}
+
+/// What is stored of `overrides`.
+async fn hidden(
+    ctx: &RequestContext<'_>,
+    mut overrides: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, Refusal> {
+    if !overrides.keys().any(|name| passwords::is_secret(name)) {
+        return Ok(overrides);
+    }
+    let (config, random) = (ctx.services.config.clone(), ctx.services.random.clone());
+    let work = move || {
+        let hidden = passwords::hide(&config, &mut overrides, &*random);
+        hidden.map(|()| overrides).map_err(|name| unalterable(AlterError::Secret(name)))
+    };
+    for_request(&*ctx.services.spawner, work).await.ok_or_else(stopping)?
+}
+
+fn stopping() -> Refusal {
+    Refusal::new(ErrorCode::UnknownServerError, "the broker is stopping")
 }
 
 /// A bad value is said with its resource, as Kafka's clients know it from Kafka.

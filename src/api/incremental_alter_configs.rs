@@ -12,7 +12,7 @@ use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsRe
 use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use kafka_protocol::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 
-use super::config_resource::{Altered, BROKER_LOGGER, Refusal, alter_each, check_keys, entity, replace};
+use super::config_resource::{Altered, BROKER_LOGGER, Refusal, alter_each, check_keys, entity, replace, revealed};
 use super::context::RequestContext;
 use super::serve::Close;
 use crate::config::def::{Key, Kind};
@@ -52,7 +52,7 @@ async fn alter(ctx: &RequestContext<'_>, resource: &AlterConfigsResource, valida
         return Err(Refusal::invalid("broker loggers are not Kafka's here; the log level is set at start"));
     }
     let entity = entity(ctx, resource.resource_type, &resource.resource_name)?;
-    let mut overrides = ctx.services.admin.overrides(&entity).await?;
+    let mut overrides = revealed(ctx, &entity).await?;
     for config in &resource.configs {
         apply(&entity, &mut overrides, config)?;
     }

@@ -17,6 +17,7 @@ mod halt;
 mod identity;
 mod live;
 mod log_dirs;
+mod passwords;
 mod replication;
 mod stored;
 mod timers;
@@ -198,6 +199,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     }
     tracing::info!(broker_id = broker_id.0, cluster_id, "identity");
 
+    passwords::renew(&*metastore, broker_id, &config, &random, &*spawner).await?;
     let stored = Arc::new(stored::read(&*metastore, &config, broker_id).await?);
     let configs = Arc::new(DynamicConfigs::default());
     configs.update(|configs| *configs = stored.configs.clone());

@@ -7,6 +7,7 @@ use super::TopicConfig;
 use super::group::GroupConfig;
 use super::inter_broker::InterBrokerProtocol;
 use super::listeners::{Listener, SecurityProtocol};
+use super::password_encoder::PasswordEncoder;
 use super::replication::ReplicationConfig;
 
 /// Everything `server.properties` and `--override` say, checked.
@@ -44,6 +45,10 @@ pub struct BrokerConfig {
 
     pub group: GroupConfig,
     pub replication: ReplicationConfig,
+    /// `password.encoder.secret`: what passwords among dynamic configs are encrypted with.
+    pub password_encoder: Option<PasswordEncoder>,
+    /// `password.encoder.old.secret`: what those were encrypted with before the secret changed.
+    pub old_password_encoder: Option<PasswordEncoder>,
 
     pub socket_request_max_bytes: i32,
     pub socket_send_buffer_bytes: i32,
@@ -138,6 +143,8 @@ impl Default for BrokerConfig {
             transaction_state_log_min_isr: 1,
             group: GroupConfig::default(),
             replication: ReplicationConfig::default(),
+            password_encoder: None,
+            old_password_encoder: None,
             socket_request_max_bytes: 104_857_600,
             socket_send_buffer_bytes: 102_400,
             socket_receive_buffer_bytes: 102_400,

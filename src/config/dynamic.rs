@@ -22,6 +22,7 @@ use super::values::{Values, default_text};
 use super::{BrokerConfig, keys};
 
 mod changes;
+pub mod passwords;
 
 type Texts = BTreeMap<String, String>;
 
@@ -250,11 +251,12 @@ impl<'a> Layers<'a> {
         if whole_cluster && !own.is_empty() {
             return Err(AlterError::NotForAll(own.join(", ")));
         }
+        let secret = new.keys().find(|name| passwords::is_secret(name));
+        if let (Some(name), None) = (secret, &self.fixed.password_encoder) {
+            return Err(AlterError::Secret(name.clone()));
+        }
         for (name, text) in new {
             let Some(key) = keys::broker(name).or_else(|| listener_key(name)) else { continue };
-            if key.is_sensitive() {
-                return Err(AlterError::Secret(name.clone()));
-            }
             let current = self.own.get(name).or_else(|| self.fixed.properties.get(name));
             let names_listeners = key.name.ends_with("listeners") || key.name == "listener.security.protocol.map";
             if names_listeners && current.map(|text| text.trim()) != Some(text.trim()) {
@@ -282,7 +284,7 @@ pub enum AlterError {
     OnlyPerListener(String),
     #[error("{0}: can be altered only for one broker, not for all")]
     NotForAll(String),
-    #[error("{0} cannot be stored: encryption of stored passwords is not there yet")]
+    #[error("{0} cannot be stored: password.encoder.secret is not set")]
     Secret(String),
     #[error("{0}: listeners cannot be changed while the broker runs; change server.properties and restart it")]
     Listeners(String),

@@ -15,6 +15,7 @@ pub mod inter_broker;
 pub mod keys;
 pub mod listeners;
 mod load;
+pub mod password_encoder;
 pub mod properties;
 mod release;
 pub mod replication;

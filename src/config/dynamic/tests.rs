@@ -145,7 +145,7 @@ fn what_may_be_altered() {
         ("sasl.kerberos.min.time.before.relogin", "58000", true, "not for all"),
         ("listeners", "PLAINTEXT://:1", true, "not for all"),
         ("listeners", "PLAINTEXT://:1", false, "cannot be changed while the broker runs"),
-        ("listener.name.a.ssl.key.password", "s", false, "encryption of stored passwords is not there yet"),
+        ("listener.name.a.ssl.key.password", "s", false, "password.encoder.secret is not set"),
         ("log.cleaner.dedupe.buffer.size", "5", false, "should be more than 1 MiB"),
         ("metric.reporters", "no.such.Class", true, "metric.reporters: there is no class no.such.Class"),
     ] {

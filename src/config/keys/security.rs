@@ -23,17 +23,17 @@ pub(super) const KEYS: &[Key] = &[
     password("delegation.token.secret.key")
         .not_yet("Secret from which delegation tokens are made; the same on every broker."),
     string("password.encoder.cipher.algorithm").default("AES/CBC/PKCS5Padding").low()
-        .not_yet("Cipher for passwords stored in the metastore."),
+        .implemented("Cipher for passwords stored in the metastore."),
     int("password.encoder.iterations").default("4096").min(1024).low()
-        .not_yet("Rounds of key derivation for that cipher."),
+        .implemented("Rounds of key derivation for that cipher."),
     int("password.encoder.key.length").default("128").min(8).low()
-        .not_yet("Key length of that cipher in bits."),
+        .implemented("Key length of that cipher in bits: 128, 192 or 256."),
     string("password.encoder.keyfactory.algorithm").low()
-        .not_yet("How the cipher's key is derived from the secret."),
+        .implemented("How the cipher's key is derived from the secret."),
     password("password.encoder.old.secret")
-        .not_yet("The secret before the last change; stored passwords are read with it and written with the new one."),
+        .implemented("The secret before the last change; stored passwords are read with it and written with the new one."),
     password("password.encoder.secret")
-        .not_yet("Secret with which passwords in the metastore are encrypted."),
+        .implemented("Secret with which passwords in the metastore are encrypted."),
     class("principal.builder.class").default("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder").per_broker()
         .refuses(
             "it names a Java class that decides who a client is, and another identity would be used",
