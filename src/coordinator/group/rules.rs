@@ -12,6 +12,8 @@ pub enum Rule {
     CommittedWhenReplicated,
     /// A heartbeat of another generation is refused.
     GenerationOfHeartbeat,
+    /// Of a group whose members have all left, any protocol will do.
+    NobodyIsAll,
 }
 
 #[cfg(not(test))]

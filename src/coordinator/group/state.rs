@@ -199,7 +199,8 @@ impl Group {
 
     /// True of every protocol while there are no members: all have left, and those who were given an id have not come yet.
     fn all_have(&self, protocol: &Arc<str>) -> bool {
-        self.support.get(protocol).copied().unwrap_or(0) == self.members.len()
+        let unsupported = if holds(Rule::NobodyIsAll) { 0 } else { usize::MAX };
+        self.support.get(protocol).copied().unwrap_or(unsupported) == self.members.len()
     }
 
     /// The protocol most members prefer among those that all support; of equals the one that comes first in the leader's
