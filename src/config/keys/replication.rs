@@ -24,17 +24,17 @@ pub(super) const KEYS: &[Key] = &[
     int("num.replica.alter.log.dirs.threads").high()
         .not_yet("Threads that copy replicas from one log directory to another; unset, one per directory."),
     int("num.replica.fetchers").default("1").high().cluster_wide()
-        .not_yet("Connections on which replicas are fetched from each other broker."),
+        .implemented("Connections on which replicas are fetched from each other broker."),
     int("replica.fetch.backoff.ms").default("1000").min(0)
-        .not_yet("Milliseconds a follower rests after a failed fetch of a partition."),
+        .implemented("Milliseconds a follower rests after a failed fetch of a partition."),
     int("replica.fetch.max.bytes").default("1048576").min(0)
-        .not_yet("Bytes a follower asks for per partition."),
+        .implemented("Bytes a follower asks for per partition."),
     int("replica.fetch.min.bytes").default("1").high()
-        .not_yet("Bytes a leader should have before it answers a follower."),
+        .implemented("Bytes a leader should have before it answers a follower."),
     int("replica.fetch.response.max.bytes").default("10485760").min(0)
-        .not_yet("Bytes a follower takes in one response."),
+        .implemented("Bytes a follower takes in one response."),
     int("replica.fetch.wait.max.ms").default("500").high()
-        .not_yet("Milliseconds a leader may keep a follower waiting for new records."),
+        .implemented("Milliseconds a leader may keep a follower waiting for new records."),
     long("replica.high.watermark.checkpoint.interval.ms").default("5000").high()
         .implemented("Milliseconds between writes of the high watermarks to disk."),
     long("replica.lag.time.max.ms").default("30000").high()
@@ -44,7 +44,7 @@ pub(super) const KEYS: &[Key] = &[
     int("replica.socket.receive.buffer.bytes").default("65536").high()
         .not_yet("SO_RCVBUF of connections on which replicas are fetched."),
     int("replica.socket.timeout.ms").default("30000").high()
-        .not_yet("Milliseconds a follower waits for the answer to a fetch."),
+        .implemented("Milliseconds a follower waits for the answer to a fetch."),
     int("request.timeout.ms").default("30000").high()
         .implemented("Milliseconds the marker that ends a transaction waits for the in-sync replicas."),
     boolean("unclean.leader.election.enable").default("false").high().cluster_wide()
