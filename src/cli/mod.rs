@@ -20,6 +20,7 @@ mod rows;
 mod server;
 mod topics;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -51,20 +52,23 @@ enum Command {
 
 /// Entry point of the binary.
 pub fn main() -> ExitCode {
+    let name = std::env::args_os().next().map(PathBuf::from);
+    if name.as_deref().and_then(Path::file_name).is_some_and(|name| name == "kafka-topics" || name == "kafka-topics.sh")
+    {
+        return match topics::Args::try_parse() {
+            Ok(args) => topics::main(args, topics::Style::Kafka),
+            Err(error) => refused(&error),
+        };
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // A terminal that is gone is no reason for another error.
-            let _ = error.print();
-            // Kafka's tools end with 1 where clap's programs would end with 2.
-            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-        }
+        Err(error) => return refused(&error),
     };
     match cli.command {
         None => server::main(cli.server),
         Some(Command::Server(args)) => server::main(args),
         Some(Command::Config(args)) => config::main(&args),
-        Some(Command::Topics(args)) => topics::main(args),
+        Some(Command::Topics(args)) => topics::main(args, topics::Style::Klamm),
         Some(Command::Configs(args)) => configs::main(&args),
         Some(Command::Groups(args)) => groups::main(&args),
         Some(Command::Offsets(args)) => offsets::main(&args),
@@ -72,4 +76,11 @@ pub fn main() -> ExitCode {
         Some(Command::Consume(args)) => consume::main(args),
         Some(Command::DumpLog(args)) => dump_log::main(args),
     }
+}
+
+fn refused(error: &clap::Error) -> ExitCode {
+    // A terminal that is gone is no reason for another error.
+    let _ = error.print();
+    // Kafka's tools end with 1 where clap's programs would end with 2.
+    if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

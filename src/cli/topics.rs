@@ -1,7 +1,11 @@
-//! `klamm topics`: kafka-topics' flags and output.
+//! `klamm topics`: kafka-topics' flags and output, and how each partition is. Called as `kafka-topics` or
+//! `kafka-topics.sh`, exactly what that tool prints.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write as _;
+mod describe;
+mod health;
+mod znodes;
+
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
@@ -18,9 +22,11 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
+use self::describe::{Partition, Topic};
 use super::client::Client;
 use super::include_list::include_list;
 use super::refusal::refuse;
+use crate::cluster::internal_topics;
 use crate::types::TopicId;
 use crate::wire::error_code::ErrorCode;
 
@@ -34,8 +40,11 @@ const TIMEOUT_MS: i32 = 60_000;
 #[derive(Debug, Parser)]
 pub struct Args {
     /// host:port,host:port of brokers to connect to
-    #[arg(long, required = true)]
-    bootstrap_server: String,
+    #[arg(long, required_unless_present = "zookeeper")]
+    bootstrap_server: Option<String>,
+    /// host:port,host:port/chroot of ZooKeeper: with --list and --describe, read its nodes instead of asking a broker
+    #[arg(long, conflicts_with = "bootstrap_server")]
+    zookeeper: Option<String>,
     #[arg(long)]
     create: bool,
     #[arg(long)]
@@ -83,13 +92,34 @@ pub struct Args {
     /// Only partitions with as many in-sync replicas as min.insync.replicas
     #[arg(long)]
     at_min_isr_partitions: bool,
+    /// Only partitions that are not led by their first replica
+    #[arg(long)]
+    not_preferred: bool,
     /// Only topics that override a config, without their partitions
     #[arg(long)]
     topics_with_overrides: bool,
 }
 
-/// Prints as kafka-topics does; 1 after an error.
-pub fn main(args: Args) -> ExitCode {
+impl Args {
+    fn shows_partitions_alone(&self) -> bool {
+        self.under_replicated_partitions
+            || self.unavailable_partitions
+            || self.under_min_isr_partitions
+            || self.at_min_isr_partitions
+            || self.not_preferred
+    }
+}
+
+/// Whose output it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Klamm,
+    /// That of kafka-topics, byte by byte.
+    Kafka,
+}
+
+/// Prints as kafka-topics does. The exit code is 1 after an error; of --describe see [`describe::print`].
+pub fn main(args: Args, style: Style) -> ExitCode {
     let actions = [args.create, args.list, args.describe, args.alter, args.delete];
     if actions.iter().filter(|chosen| **chosen).count() != 1 {
         eprintln!("Command must include exactly one action: --list, --describe, --create, --alter or --delete");
@@ -99,8 +129,8 @@ pub fn main(args: Args) -> ExitCode {
         eprintln!("Missing required argument \"[topic]\"");
         return ExitCode::FAILURE;
     }
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(&args, style) {
+        Ok(code) => code,
         Err(error) => {
             println!("Error while executing topic command : {error}");
             eprintln!("{error:?}");
@@ -109,15 +139,40 @@ pub fn main(args: Args) -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> anyhow::Result<()> {
-    let mut client = Client::connect(&args.bootstrap_server)?;
+fn run(args: &Args, style: Style) -> anyhow::Result<ExitCode> {
+    if let Some(connect) = &args.zookeeper {
+        return read_znodes(args, style, connect);
+    }
+    let mut client = Client::connect(args.bootstrap_server.as_deref().unwrap_or_default())?;
     match () {
         () if args.create => create(args, &mut client),
         () if args.list => list(args, &mut client),
-        () if args.describe => describe(args, &mut client),
+        () if args.describe => return describe(args, style, &mut client),
         () if args.alter => alter(args, &mut client),
         () => delete(args, &mut client),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_znodes(args: &Args, style: Style, connect: &str) -> anyhow::Result<ExitCode> {
+    if !args.list && !args.describe {
+        bail!("--zookeeper reads: what is changed, a broker changes (--bootstrap-server)");
     }
+    let pattern = args.topic.as_deref().map(include_list).transpose()?;
+    let wanted = |name: &str| {
+        let internal = args.exclude_internal && internal_topics::is_internal(name);
+        !internal && pattern.as_ref().is_none_or(|pattern| pattern.is_match(name))
+    };
+    let (mut topics, live) = znodes::read(connect, wanted)?;
+    if let Some(id) = &args.topic_id {
+        topics.retain(|topic| topic.id.is_some_and(|known| known.to_string() == *id));
+    }
+    if args.list {
+        topics.iter().for_each(|topic| println!("{}", topic.name));
+        return Ok(ExitCode::SUCCESS);
+    }
+    refuse_absent(args, topics.is_empty())?;
+    Ok(describe::print(args, style, &topics, &live))
 }
 
 fn create(args: &Args, client: &mut Client) -> anyhow::Result<()> {
@@ -198,64 +253,34 @@ fn delete(args: &Args, client: &mut Client) -> anyhow::Result<()> {
     answer.responses.iter().try_for_each(|topic| refuse(topic.error_code, topic.error_message.as_ref()))
 }
 
-fn describe(args: &Args, client: &mut Client) -> anyhow::Result<()> {
-    let topics = existing(args, client)?;
-    let live: HashSet<BrokerId> = client.metadata()?.brokers.iter().map(|broker| broker.node_id).collect();
-    let configs = configs(&topics, client)?;
-    let partitions_alone = args.under_replicated_partitions
-        || args.unavailable_partitions
-        || args.under_min_isr_partitions
-        || args.at_min_isr_partitions;
-    for topic in &topics {
+fn describe(args: &Args, style: Style, client: &mut Client) -> anyhow::Result<ExitCode> {
+    let found = existing(args, client)?;
+    let live = client.metadata()?.brokers.iter().map(|broker| broker.node_id.0).collect();
+    let configs = configs(&found, client)?;
+    let ids = |ids: &[BrokerId]| ids.iter().map(|id| id.0).collect();
+    let described = |topic: &MetadataResponseTopic| {
         let name = name_of(topic);
         let config = configs.get(&name).map_or(&[][..], Vec::as_slice);
-        let overrides: Vec<String> = config
-            .iter()
-            .filter(|entry| entry.source != DEFAULT_CONFIG)
-            .map(|entry| format!("{}={}", entry.name, entry.value))
-            .collect();
-        let mut partitions: Vec<&MetadataResponsePartition> = topic.partitions.iter().collect();
-        partitions.sort_by_key(|partition| partition.partition_index);
-        let unwanted = args.topics_with_overrides && overrides.is_empty();
-        if !partitions_alone && !unwanted {
-            println!(
-                "Topic: {name}\tTopicId: {}\tPartitionCount: {}\tReplicationFactor: {}\tConfigs: {}",
-                TopicId(topic.topic_id),
-                partitions.len(),
-                partitions.first().map_or(0, |partition| partition.replica_nodes.len()),
-                overrides.join(",")
-            );
-        }
-        if args.topics_with_overrides {
-            continue;
-        }
+        let set = config.iter().filter(|entry| entry.source != DEFAULT_CONFIG);
         let min_isr = config.iter().find(|entry| entry.name == "min.insync.replicas");
-        let min_isr = min_isr.and_then(|entry| entry.value.parse().ok()).unwrap_or(1);
-        for partition in partitions {
-            let isr = partition.isr_nodes.len();
-            let shown = !partitions_alone
-                || (args.under_replicated_partitions && isr < partition.replica_nodes.len())
-                || (args.unavailable_partitions && !live.contains(&partition.leader_id))
-                || (args.under_min_isr_partitions && isr < min_isr)
-                || (args.at_min_isr_partitions && isr == min_isr);
-            if shown {
-                println!("{}", partition_line(&name, partition));
-            }
+        let partition = |of: &MetadataResponsePartition| Partition {
+            index: of.partition_index,
+            leader: of.leader_id.0,
+            replicas: ids(&of.replica_nodes),
+            isr: ids(&of.isr_nodes),
+        };
+        let mut partitions: Vec<Partition> = topic.partitions.iter().map(partition).collect();
+        partitions.sort_by_key(|partition| partition.index);
+        Topic {
+            id: Some(TopicId(topic.topic_id)),
+            overrides: set.map(|entry| format!("{}={}", entry.name, entry.value)).collect(),
+            min_isr: min_isr.and_then(|entry| entry.value.parse().ok()).unwrap_or(1),
+            partitions,
+            name,
         }
-    }
-    Ok(())
-}
-
-fn partition_line(topic: &str, partition: &MetadataResponsePartition) -> String {
-    let ids = |ids: &[BrokerId]| ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
-    let mut line = format!("\tTopic: {topic}\tPartition: {}\tLeader: ", partition.partition_index);
-    let _ = match partition.leader_id.0 {
-        ..0 => line.write_str("none"),
-        leader => write!(line, "{leader}"),
     };
-    let (replicas, isr) = (ids(&partition.replica_nodes), ids(&partition.isr_nodes));
-    let _ = write!(line, "\tReplicas: {replicas}\tIsr: {isr}\tElr: N/A\tLastKnownElr: N/A");
-    line
+    let topics: Vec<Topic> = found.iter().map(described).collect();
+    Ok(describe::print(args, style, &topics, &live))
 }
 
 struct ConfigEntry {
@@ -292,12 +317,16 @@ fn configs(
 /// The topics that --topic or --topic-id mean; an error when there are none, unless --if-exists.
 fn existing(args: &Args, client: &mut Client) -> anyhow::Result<Vec<MetadataResponseTopic>> {
     let found = topics(args, client)?;
+    refuse_absent(args, found.is_empty())?;
+    Ok(found)
+}
+
+fn refuse_absent(args: &Args, absent: bool) -> anyhow::Result<()> {
     match (&args.topic_id, &args.topic) {
-        (Some(id), _) if found.is_empty() && !args.if_exists => bail!("TopicId '{id}' does not exist as expected"),
-        (None, Some(topic)) if found.is_empty() && !args.if_exists => {
-            bail!("Topic 'Optional[{topic}]' does not exist as expected")
-        }
-        _ => Ok(found),
+        _ if !absent || args.if_exists => Ok(()),
+        (Some(id), _) => bail!("TopicId '{id}' does not exist as expected"),
+        (None, Some(topic)) => bail!("Topic 'Optional[{topic}]' does not exist as expected"),
+        (None, None) => Ok(()),
     }
 }
 
