@@ -58,7 +58,7 @@ use crate::quota::Quotas;
 use crate::random::Random;
 use crate::replication::fetcher::Fetchers;
 use crate::replication::table::{PartitionTable, Surroundings, TopicConfigs};
-use crate::spawn::{Scope, Shutdown, Spawner};
+use crate::spawn::{Scope, Shutdown, ShutdownTrigger, Spawner};
 use crate::storage::disk::Disk;
 use crate::storage::manager::{LogManager, ManagerError};
 use crate::types::BrokerId;
@@ -149,13 +149,16 @@ struct Running {
     controller: ControllerHandle,
     fetchers: Arc<Fetchers>,
     leaving: Leaving,
+    /// Until then all go on as before, though the end was asked for: others are to lead first.
+    ending: ShutdownTrigger,
     spawner: Arc<dyn Spawner>,
     scope: Arc<Scope>,
     clock: Arc<dyn Clock>,
 }
 
 async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunError> {
-    let Parts { config, listeners, connector, disk, clock, store, random, spawner, shutdown, host_name } = parts;
+    let Parts { config, listeners, connector, disk, clock, store, random, spawner, host_name, .. } = parts;
+    let (ending, shutdown) = Shutdown::new();
     let config = Arc::new(config);
     let on_panic = {
         let halt = halt.clone();
@@ -355,7 +358,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     };
     let started_ms = clock.monotonic_ms() - begun_ms;
     tracing::info!(listeners = addresses.join(","), "started in {started_ms} ms");
-    Ok(Running { broker_id, server, logs, session, controller, fetchers, leaving, spawner, scope, clock })
+    Ok(Running { broker_id, server, logs, session, controller, fetchers, leaving, ending, spawner, scope, clock })
 }
 
 impl Running {
@@ -363,6 +366,7 @@ impl Running {
         let begun_ms = self.clock.monotonic_ms();
         tracing::info!("stopping");
         leave(&self.leaving).await;
+        self.ending.request();
         self.server.stop().await;
         self.fetchers.stop();
         self.controller.stop();
@@ -380,6 +384,7 @@ impl Running {
 impl Running {
     /// Ends without order: requests and tasks end where they are.
     async fn halt(self) {
+        self.ending.request();
         self.server.begin_stop();
         self.fetchers.stop();
         self.controller.stop();

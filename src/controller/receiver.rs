@@ -69,6 +69,12 @@ impl ControlReceiver {
         self.broker_epoch.store(broker_epoch, Ordering::Release);
     }
 
+    /// Controllers of epochs before this one are not listened to.
+    pub async fn forewarn(&self, controller_epoch: i32) {
+        let mut seen = self.controller_epoch.lock().await;
+        *seen = controller_epoch.max(*seen);
+    }
+
     /// One request after the other, in the order they come.
     pub async fn receive(&self, request: ControlRequest) -> ControlAnswer {
         let mut seen = self.controller_epoch.lock().await;

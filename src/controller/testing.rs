@@ -110,6 +110,13 @@ impl Node {
     }
 
     pub async fn start(id: i32, tree: Arc<EmbeddedStore>, dir: &std::path::Path, config: BrokerConfig) -> Node {
+        let node = Node::begin(id, tree, dir, config).await;
+        node.until(|snapshot| snapshot.controller.is_some()).await;
+        node
+    }
+
+    /// Without waiting for word from a controller.
+    pub async fn begin(id: i32, tree: Arc<EmbeddedStore>, dir: &std::path::Path, config: BrokerConfig) -> Node {
         let id = BrokerId(id);
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(1_000));
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(7));
@@ -183,9 +190,7 @@ impl Node {
         let controller = start(parts, configs.clone(), table.clone(), Box::new(|_, _| {})).await.unwrap();
         let admin =
             Admin::new(controller.clone(), session.clone(), cluster.clone(), configs.clone(), id, config, random);
-        let node = Node { tree, eyes, session, table, cluster, configs, receiver, controller, admin, sent, _dir: None };
-        node.until(|snapshot| snapshot.controller.is_some()).await;
-        node
+        Node { tree, eyes, session, table, cluster, configs, receiver, controller, admin, sent, _dir: None }
     }
 
     /// Until this broker's metadata is as wanted.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::admin::NewTopic;
-use super::message::ControlBody;
+use super::message::{ControlBody, ControlRequest};
 use super::testing::{Node, tree};
 use crate::config::BrokerConfig;
 use crate::metastore::CreateMode;
@@ -47,6 +47,25 @@ async fn a_fresh_broker_is_registered_and_elected() {
     let snapshot = node.cluster.load();
     assert_eq!(snapshot.controller, Some(BrokerId(1)));
     assert_eq!(snapshot.brokers[&BrokerId(1)].epoch, node.receiver.broker_epoch());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_starts_has_no_ear_for_a_controller_that_was_replaced() {
+    let (tree, dir) = (tree(), tempfile::tempdir().unwrap());
+    let other = tree.session();
+    other.create("/controller_epoch", Some("5".into()), CreateMode::Persistent).await.unwrap();
+    let held = r#"{"version":2,"brokerid":2,"timestamp":"1","kraftControllerEpoch":-1}"#;
+    other.create("/controller", Some(held.into()), CreateMode::Ephemeral).await.unwrap();
+    let node = Node::begin(1, tree, dir.path(), BrokerConfig::default()).await;
+
+    let asked = |controller_epoch| ControlRequest {
+        controller: BrokerId(2),
+        controller_epoch,
+        broker_epoch: node.receiver.broker_epoch(),
+        body: ControlBody::UpdateMetadata(Arc::default()),
+    };
+    assert_eq!(node.receiver.receive(asked(4)).await.error, ErrorCode::StaleControllerEpoch);
+    assert_eq!(node.receiver.receive(asked(5)).await.error, ErrorCode::None);
 }
 
 #[tokio::test(start_paused = true)]
