@@ -72,6 +72,6 @@ pub struct StopReplica {
 pub struct ControlAnswer {
     /// For the whole request.
     pub error: ErrorCode,
-    /// In the order asked; empty for UpdateMetadata and for a request refused as a whole.
+    /// In the order asked; empty for UpdateMetadata, and for a StopReplica refused as a whole.
     pub partitions: Vec<(TopicPartition, ErrorCode)>,
 }

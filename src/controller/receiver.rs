@@ -173,7 +173,7 @@ fn answer(partitions: Vec<TopicPartition>, codes: Option<Vec<ErrorCode>>) -> Con
 
 fn refuse(body: &ControlBody, error: ErrorCode) -> ControlAnswer {
     let partitions = match body {
-        ControlBody::LeaderAndIsr(update) if error == ErrorCode::StaleControllerEpoch => {
+        ControlBody::LeaderAndIsr(update) => {
             update.partitions.iter().map(|change| (change.tp.clone(), error)).collect()
         }
         _ => Vec::new(),

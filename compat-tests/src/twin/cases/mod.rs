@@ -1,5 +1,6 @@
 //! The conversations, by subject.
 
+mod between_brokers;
 mod broker_configs;
 mod cluster;
 mod configs;
@@ -61,6 +62,8 @@ pub const ALL: &[(&str, Case)] = &[
     ("producer-id-blocks", controller::producer_id_blocks),
     ("elections", controller::elections),
     ("reassignments", controller::reassignments),
+    ("controllers-of-before", between_brokers::controllers_of_before),
+    ("strangers", between_brokers::strangers),
     ("only-with-kraft", controller::only_with_kraft),
     ("client-quotas", quotas::client_quotas),
     // Last: the topic of the groups is made.
@@ -127,6 +130,11 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::DescribeDelegationToken,
     ApiKey::Envelope,
     ApiKey::AllocateProducerIds,
+    ApiKey::LeaderAndIsr,
+    ApiKey::StopReplica,
+    ApiKey::UpdateMetadata,
+    ApiKey::ControlledShutdown,
+    ApiKey::AlterPartition,
     ApiKey::ConsumerGroupHeartbeat,
     ApiKey::ConsumerGroupDescribe,
     ApiKey::DescribeClientQuotas,
