@@ -84,7 +84,7 @@ impl Admin {
                 Err(code) => return Ok(Err(code)),
             };
             let answer = client.send_to(id, request)?;
-            Ok(match refusal::code(error(&answer)) {
+            Ok(match ErrorCode::answered(error(&answer)) {
                 ErrorCode::None => Ok(answer),
                 code => Err(code),
             })
@@ -99,7 +99,7 @@ impl Admin {
         for broker in self.client.cluster()?.brokers {
             let answer = self.patiently(|client| {
                 let answer = client.send_to(broker.node_id, &request)?;
-                Ok(match refusal::code(answer.error_code) {
+                Ok(match ErrorCode::answered(answer.error_code) {
                     ErrorCode::None => Ok(answer.groups),
                     code => Err(code),
                 })
@@ -161,7 +161,7 @@ impl Admin {
         let found = found.first().ok_or_else(|| anyhow!("the broker says nothing of topic {topic}"))?;
         let mut partitions: Vec<i32> = found.partitions.iter().map(|partition| partition.partition_index).collect();
         partitions.sort_unstable();
-        Ok(match refusal::code(found.error_code) {
+        Ok(match ErrorCode::answered(found.error_code) {
             ErrorCode::None | ErrorCode::LeaderNotAvailable => Ok(partitions),
             code => Err(code),
         })
@@ -222,7 +222,7 @@ fn coordinator(client: &mut Client, group: &str) -> anyhow::Result<Result<Coordi
     let answer = client.send(&FindCoordinatorRequest::default().with_coordinator_keys(keys))?;
     let found = answer.coordinators.into_iter().next();
     let found = found.ok_or_else(|| anyhow!("the broker says nothing of group {group}"))?;
-    Ok(match refusal::code(found.error_code) {
+    Ok(match ErrorCode::answered(found.error_code) {
         ErrorCode::None => Ok(Coordinator { id: found.node_id, host: found.host.to_string(), port: found.port }),
         code => Err(code),
     })
@@ -280,7 +280,7 @@ fn ask_leaders(
                 let of = TopicPartition::new(topic.name.as_str(), partition.partition_index);
                 found.insert(
                     of,
-                    match refusal::code(partition.error_code) {
+                    match ErrorCode::answered(partition.error_code) {
                         ErrorCode::None => Ok(partition.offset),
                         code => Err(code),
                     },

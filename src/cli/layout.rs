@@ -51,5 +51,5 @@ fn layout(client: &mut Client, topic: &str) -> anyhow::Result<(ErrorCode, Layout
         Some(format!("{}:{}", broker.host, broker.port))
     };
     let partitions = found.partitions.iter().map(|partition| (partition.partition_index, address(partition.leader_id)));
-    Ok((ErrorCode::from_code(found.error_code).unwrap_or(ErrorCode::UnknownServerError), partitions.collect()))
+    Ok((ErrorCode::answered(found.error_code), partitions.collect()))
 }

@@ -18,8 +18,3 @@ pub fn refuse(code: i16, message: Option<&StrBytes>) -> anyhow::Result<()> {
 pub fn name(code: i16) -> String {
     ErrorCode::from_code(code).map_or(format!("error code {code}"), |code| code.to_string())
 }
-
-/// The code; one that nobody knows is UNKNOWN_SERVER_ERROR.
-pub fn code(code: i16) -> ErrorCode {
-    ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError)
-}

@@ -58,6 +58,10 @@ impl Snapshot {
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicMeta>> {
         self.topic_names.get(&id).and_then(|name| self.topics.get(name))
     }
+    /// Where a broker is reached, by listener name.
+    pub fn endpoint(&self, broker: BrokerId, listener: &str) -> Option<&Endpoint> {
+        self.brokers.get(&broker)?.endpoints.get(listener)
+    }
     pub fn partition(&self, topic: &str, partition: i32) -> Option<&PartitionMeta> {
         self.topics.get(topic)?.partitions.get(&partition)
     }

@@ -1,5 +1,7 @@
 //! What `server.properties` says of brokers among themselves. Names are the keys'.
 
+use std::time::Duration;
+
 use super::values::Values;
 
 /// Keys that begin with `replica.`, and those of connections to other brokers.
@@ -17,6 +19,10 @@ pub struct ReplicationConfig {
 }
 
 impl ReplicationConfig {
+    pub fn controller_socket_timeout(&self) -> Duration {
+        Duration::from_millis(self.controller_socket_timeout_ms.unsigned_abs().into())
+    }
+
     pub(super) fn build(values: &Values) -> ReplicationConfig {
         ReplicationConfig {
             controller_socket_timeout_ms: values.number("controller.socket.timeout.ms"),

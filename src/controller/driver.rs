@@ -14,6 +14,8 @@ mod questions;
 mod tree;
 mod watches;
 
+pub(super) use self::office::controller_epoch;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

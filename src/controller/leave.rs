@@ -72,8 +72,8 @@ pub async fn leave(leaving: &Leaving) -> bool {
 impl Leaving {
     /// What is still led here.
     async fn ask(&self) -> Result<Vec<TopicPartition>, Failed> {
-        let limit = milliseconds(self.config.replication.controller_socket_timeout_ms.into());
-        match tokio::time::timeout(limit, self.ask_whoever_it_is()).await {
+        match tokio::time::timeout(self.config.replication.controller_socket_timeout(), self.ask_whoever_it_is()).await
+        {
             Ok(outcome) => outcome,
             Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
         }
@@ -87,16 +87,13 @@ impl Leaving {
             return outcome.map_err(Failed::Refused);
         }
         let snapshot = self.cluster.load();
-        let controller = snapshot.controller.filter(|id| *id != self.broker).and_then(|id| snapshot.brokers.get(&id));
-        let endpoint = controller.and_then(|broker| broker.endpoints.get(&self.config.inter_broker_listener_name));
+        let controller = snapshot.controller.filter(|id| *id != self.broker);
+        let endpoint = controller.and_then(|id| snapshot.endpoint(id, &self.config.inter_broker_listener_name));
         let link = self.connector.connect(endpoint.ok_or(Failed::NoController)?).await?;
         let request =
             ControlledShutdownRequest::default().with_broker_id(self.broker.0.into()).with_broker_epoch(epoch);
         let answer = Conversation::new(link, self.broker.to_string().into()).ask(VERSION, &request).await?;
-        match ErrorCode::from_code(answer.error_code).unwrap_or(ErrorCode::UnknownServerError) {
-            ErrorCode::None => {}
-            code => return Err(Failed::Refused(code)),
-        }
+        ErrorCode::check(answer.error_code).map_err(Failed::Refused)?;
         let partition = |of: &kafka_protocol::messages::controlled_shutdown_response::RemainingPartition| {
             TopicPartition::new(of.topic_name.as_str(), of.partition_index)
         };

@@ -101,10 +101,7 @@ impl Blocks {
         let request = AllocateProducerIdsRequest::default().with_broker_id(broker.0.into()).with_broker_epoch(epoch);
         let answer = controller.allocate_producer_ids(request).await;
         let answer = answer.map_err(|error| BlockError::NotReached(error.to_string()))?;
-        if answer.error_code != 0 {
-            let code = ErrorCode::from_code(answer.error_code).unwrap_or(ErrorCode::UnknownServerError);
-            return Err(BlockError::Refused(code));
-        }
+        ErrorCode::check(answer.error_code).map_err(BlockError::Refused)?;
         let first = answer.producer_id_start.0;
         match first.checked_add(i64::from(answer.producer_id_len) - 1) {
             Some(last) if first >= 0 && last >= first => Ok(ProducerIdBlock { broker_id: broker, first, last }),

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, watch};
 
 use super::ask::{Questions, questions};
-use super::driver::{Driver, Parts};
+use super::driver::{Driver, Parts, controller_epoch};
 use crate::cluster::{ConfigListener, DynamicConfigs, OnConfigChange, RegistrationError, until_known};
-use crate::metastore::schema::{ConfigEntity, ControllerEpoch, paths};
-use crate::metastore::{Error, Metastore};
+use crate::metastore::schema::{ConfigEntity, paths};
 use crate::replication::table::PartitionTable;
 
 /// The running controller of this broker, active or not.
@@ -51,7 +50,10 @@ pub async fn start(
     tracing::info!(broker = %parts.broker, broker_epoch = epoch, "registered");
     // A controller that was replaced may see this registration before it learns that it was. It must find no ear: what it
     // says would take the leader epochs of this log back.
-    parts.receiver.forewarn(controller_epoch(&*store).await?).await;
+    until_known(&*store, || store.sync(paths::CONTROLLER_EPOCH)).await?;
+    if let Some((epoch, _)) = controller_epoch(&*store).await? {
+        parts.receiver.forewarn(epoch).await;
+    }
 
     let unclean_allowed = Arc::new(Notify::new());
     let tell_unclean = unclean_allowed.clone();
@@ -82,15 +84,4 @@ pub async fn start(
     spawner.control(Box::pin(driver.run(handle.stop.subscribe())));
     spawner.control(Box::pin(listener.run()));
     Ok(handle)
-}
-
-/// The newest there is; 0 before the first controller.
-async fn controller_epoch(store: &dyn Metastore) -> Result<i32, RegistrationError> {
-    let path = paths::CONTROLLER_EPOCH;
-    until_known(store, || store.sync(path)).await?;
-    match until_known(store, || store.get(path)).await {
-        Ok((data, _)) => Ok(ControllerEpoch::decode(path, &data)?.0),
-        Err(Error::NoNode(_)) => Ok(0),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use kafka_protocol::messages::{
@@ -63,8 +62,7 @@ impl ControllerChannel {
         let Some(controller) = self.cluster.load().controller else {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "no controller is known"));
         };
-        let patience =
-            Duration::from_millis(self.config.replication.controller_socket_timeout_ms.unsigned_abs().into());
+        let patience = self.config.replication.controller_socket_timeout();
         let moved = async {
             while self.cluster.load().controller == Some(controller) {
                 if changes.changed().await.is_err() {
@@ -95,8 +93,7 @@ impl ControllerChannel {
             Some((to, talk)) if *to == controller => talk,
             _ => {
                 let listener = self.config.controller_listener_name();
-                let at =
-                    self.cluster.load().brokers.get(&controller).and_then(|it| it.endpoints.get(listener).cloned());
+                let at = self.cluster.load().endpoint(controller, listener).cloned();
                 let unknown = || {
                     let text = format!("controller {controller} has no listener {listener}");
                     io::Error::new(io::ErrorKind::NotFound, text)
@@ -137,6 +134,8 @@ impl ToController for ControllerChannel {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use bytes::{Bytes, BytesMut};
     use parking_lot::Mutex as SyncMutex;
 

@@ -123,10 +123,9 @@ impl IsrChanges {
             };
             let request = self.request(&batch);
             let rest = match self.around.controller.alter_partition(request).await {
-                Ok(answer) => match ErrorCode::from_code(answer.error_code) {
-                    Some(ErrorCode::None) => self.answered(&batch, &answer),
-                    error => {
-                        let error = error.unwrap_or(ErrorCode::UnknownServerError);
+                Ok(answer) => match ErrorCode::check(answer.error_code) {
+                    Ok(()) => self.answered(&batch, &answer),
+                    Err(error) => {
                         tracing::info!(%error, "the controller refuses ISR changes; it is asked again");
                         true
                     }
@@ -214,14 +213,11 @@ fn part(
     };
     let partitions = answer.topics.iter().filter(is_it).flat_map(|topic| &topic.partitions);
     let part = partitions.into_iter().find(|part| part.partition_index == tp.partition)?;
-    Some(match ErrorCode::from_code(part.error_code) {
-        Some(ErrorCode::None) => Ok(Confirmed {
-            leader_epoch: LeaderEpoch(part.leader_epoch),
-            partition_epoch: part.partition_epoch,
-            isr: part.isr.iter().map(|id| BrokerId(id.0)).collect(),
-        }),
-        error => Err(error.unwrap_or(ErrorCode::UnknownServerError)),
-    })
+    Some(ErrorCode::check(part.error_code).map(|()| Confirmed {
+        leader_epoch: LeaderEpoch(part.leader_epoch),
+        partition_epoch: part.partition_epoch,
+        isr: part.isr.iter().map(|id| BrokerId(id.0)).collect(),
+    }))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::partition::Partition;
+use super::partition::{Partition, PartitionFetch, Reader};
 use super::table::{LeaderAndIsr, PartitionTable, Surroundings};
 use crate::clock::{Clock, ManualClock};
 use crate::cluster::{Cluster, Snapshot};
@@ -13,7 +13,8 @@ use crate::random::SeededRandom;
 use crate::spawn::{Job, Spawner, Task};
 use crate::storage::disk_real::RealDisk;
 use crate::storage::manager::LogManager;
-use crate::types::{BrokerId, LeaderEpoch, TopicId, TopicPartition};
+use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
+use crate::wire::error_code::ErrorCode;
 
 /// Blocking jobs run when told.
 #[derive(Default)]
@@ -102,6 +103,27 @@ pub fn change(leader: i32, leader_epoch: i32, isr: &[i32]) -> LeaderAndIsr {
     }
 }
 
+/// A fetch from `offset` that names no epochs.
+pub fn fetch(reader: Reader, offset: i64) -> PartitionFetch {
+    PartitionFetch {
+        reader,
+        offset: Offset(offset),
+        current_leader_epoch: LeaderEpoch::NONE,
+        last_fetched_epoch: LeaderEpoch::NONE,
+        log_start_offset: Offset::ZERO,
+        max_bytes: 1 << 20,
+        min_one_batch: true,
+        only_leader: true,
+    }
+}
+
+/// Replica `id`, in its life `broker_epoch`, fetches: it has everything below `offset`.
+pub fn fetched(partition: &Partition, id: i32, broker_epoch: i64, offset: i64) -> Result<(), ErrorCode> {
+    let fetch = fetch(Reader::Replica { id: BrokerId(id), broker_epoch }, offset);
+    let read = partition.read(fetch)?;
+    partition.record_follower_fetch(&fetch, &read)
+}
+
 impl Bench {
     /// `t-0`, led by broker 1 with this ISR.
     pub fn leader(&self, isr: &[i32]) -> Arc<Partition> {
@@ -111,7 +133,7 @@ impl Bench {
     /// Another partition of `t`.
     pub fn leader_of(&self, partition: i32, isr: &[i32]) -> Arc<Partition> {
         let change = LeaderAndIsr { tp: TopicPartition::new("t", partition), ..change(1, 0, isr) };
-        assert_eq!(self.table.apply_leader_and_isr(&[change]), [crate::wire::error_code::ErrorCode::None]);
+        assert_eq!(self.table.apply_leader_and_isr(&[change]), [ErrorCode::None]);
         self.table.get("t", partition).unwrap()
     }
 }

@@ -156,6 +156,19 @@ error_codes! {
 }
 
 impl ErrorCode {
+    /// The code of an answer; one that is not of Kafka 3.9's counts as UNKNOWN_SERVER_ERROR.
+    pub fn answered(code: i16) -> ErrorCode {
+        ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError)
+    }
+
+    /// The error that an answer's code tells of, as [`ErrorCode::answered`] reads it.
+    pub fn check(code: i16) -> Result<(), ErrorCode> {
+        match ErrorCode::answered(code) {
+            ErrorCode::None => Ok(()),
+            error => Err(error),
+        }
+    }
+
     pub fn code(self) -> i16 {
         self as i16
     }

@@ -266,7 +266,7 @@ impl Member {
         let member_id = shared.state.lock().member_id.clone();
         let answer = connection.send(&request.with_member_id(member_id))?;
         let mut state = shared.state.lock();
-        match refusal::code(answer.error_code) {
+        match ErrorCode::answered(answer.error_code) {
             ErrorCode::None => {
                 state.member_id = answer.member_id.clone();
                 state.generation = answer.generation_id;
@@ -302,7 +302,7 @@ impl Member {
             .with_protocol_name(Some(StrBytes::from_static_str(assignor::NAME)))
             .with_assignments(assignments);
         let answer = connection.send(&request)?;
-        match refusal::code(answer.error_code) {
+        match ErrorCode::answered(answer.error_code) {
             ErrorCode::None => {
                 let mut partitions = assigned(answer.assignment)?;
                 partitions.retain(|of| *of.topic == shared.settings.topic);
@@ -337,7 +337,7 @@ impl Member {
                 .with_generation_id(generation)
                 .with_member_id(member_id)
                 .with_group_instance_id(shared.instance_id());
-            match refusal::code(connection.send(&request)?.error_code) {
+            match ErrorCode::answered(connection.send(&request)?.error_code) {
                 ErrorCode::None => {}
                 ErrorCode::RebalanceInProgress => return Ok(End::Rebalance),
                 ErrorCode::IllegalGeneration => return Ok(End::Lost),

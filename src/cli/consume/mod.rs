@@ -165,7 +165,7 @@ impl Reader<'_> {
         let answer = Connection::open(leader)?.send(&request)?;
         for partition in answer.topics.iter().flat_map(|topic| &topic.partitions) {
             if partition.error_code != 0 {
-                let code = ErrorCode::from_code(partition.error_code).unwrap_or(ErrorCode::UnknownServerError);
+                let code = ErrorCode::answered(partition.error_code);
                 bail!("offsets of partition {}: {code}", partition.partition_index);
             }
             found.push((partition.partition_index, partition.offset));

@@ -9,7 +9,6 @@ use super::scope::{self, Scope};
 use super::table::left;
 use super::{Args, say_error};
 use crate::cli::admin::{Admin, group_id, topic_name};
-use crate::cli::refusal;
 use crate::types::TopicPartition;
 use crate::wire::error_code::ErrorCode;
 
@@ -73,7 +72,7 @@ fn send(
         for topic in answer.topics {
             for partition in topic.partitions {
                 let of = TopicPartition::new(topic.name.as_str(), partition.partition_index);
-                results.insert(of, refusal::code(partition.error_code));
+                results.insert(of, ErrorCode::answered(partition.error_code));
             }
         }
         results

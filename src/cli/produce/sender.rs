@@ -275,7 +275,7 @@ impl<'a> Sender<'a> {
                 if let Some(pipe) = self.pipes.values_mut().find(|open| open.id == pipe) {
                     pipe.in_flight = pipe.in_flight.saturating_sub(1);
                 }
-                let code = ErrorCode::from_code(answer.code).unwrap_or(ErrorCode::UnknownServerError);
+                let code = ErrorCode::answered(answer.code);
                 let why = answer.message.map_or(code.to_string(), |message| format!("{code}: {message}"));
                 let retriable = || ResponseError::try_from_code(answer.code).is_some_and(|error| error.is_retriable());
                 match code {

@@ -188,18 +188,25 @@ impl Driver {
     }
 }
 
+/// `/controller_epoch` and its version, if it is there.
+pub(in crate::controller) async fn controller_epoch(store: &dyn Metastore) -> Result<Option<(i32, i32)>, Error> {
+    let path = paths::CONTROLLER_EPOCH;
+    match until_known(store, || store.get(path)).await {
+        Ok((data, stat)) => match ControllerEpoch::decode(path, &data) {
+            Ok(epoch) => Ok(Some((epoch.0, stat.version))),
+            Err(error) => Err(Error::Other(error.to_string())),
+        },
+        Err(Error::NoNode(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// `/controller_epoch` and its version; made when absent.
 async fn read_epoch(store: &dyn Metastore) -> Result<(i32, i32), Lost> {
     let path = paths::CONTROLLER_EPOCH;
     loop {
-        match until_known(store, || store.get(path)).await {
-            Ok((data, stat)) => {
-                let epoch = ControllerEpoch::decode(path, &data)
-                    .map_err(|error| Lost::Failed(Error::Other(error.to_string())))?;
-                return Ok((epoch.0, stat.version));
-            }
-            Err(Error::NoNode(_)) => {}
-            Err(error) => return Err(error.into()),
+        if let Some(found) = controller_epoch(store).await? {
+            return Ok(found);
         }
         let created =
             until_known(store, || store.create(path, Some(ControllerEpoch(0).encode()), CreateMode::Persistent)).await;

@@ -14,10 +14,11 @@ use kafka_protocol::messages::leader_and_isr_request::{
 use kafka_protocol::messages::leader_and_isr_response::{LeaderAndIsrPartitionError, LeaderAndIsrTopicError};
 use kafka_protocol::messages::{BrokerId as WireId, LeaderAndIsrRequest, LeaderAndIsrResponse};
 
-use super::{by_topic, endpoint, error_of, from_wire, text, to_wire, topic_name, topic_of};
+use super::{by_topic, endpoint, from_wire, text, to_wire, topic_name, topic_of};
 use crate::controller::message::{ControlAnswer, ControlBody, ControlRequest, LeadershipUpdate};
 use crate::replication::table::LeaderAndIsr;
 use crate::types::{BrokerId, LeaderEpoch, TopicId, TopicPartition};
+use crate::wire::error_code::ErrorCode;
 
 /// First version whose answer names topics by id alone.
 const ANSWER_BY_ID: i16 = 5;
@@ -127,16 +128,16 @@ pub fn read_response(response: &LeaderAndIsrResponse, asked: &LeadershipUpdate) 
     let names: HashMap<TopicId, _> =
         asked.partitions.iter().map(|change| (change.topic_id, change.tp.topic.clone())).collect();
     let named = response.partition_errors.iter().map(|error| {
-        (TopicPartition::new(topic_of(&error.topic_name), error.partition_index), error_of(error.error_code))
+        (TopicPartition::new(topic_of(&error.topic_name), error.partition_index), ErrorCode::answered(error.error_code))
     });
     let by_id = response.topics.iter().flat_map(|topic| {
         let name = names.get(&TopicId(topic.topic_id));
         topic.partition_errors.iter().filter_map(move |error| {
             let tp = TopicPartition::new(name?.clone(), error.partition_index);
-            Some((tp, error_of(error.error_code)))
+            Some((tp, ErrorCode::answered(error.error_code)))
         })
     });
-    ControlAnswer { error: error_of(response.error_code), partitions: named.chain(by_id).collect() }
+    ControlAnswer { error: ErrorCode::answered(response.error_code), partitions: named.chain(by_id).collect() }
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use kafka_protocol::protocol::StrBytes;
 
 use crate::cluster::Broker;
 use crate::types::{BrokerId, Endpoint, TopicPartition};
-use crate::wire::error_code::ErrorCode;
 
 fn to_wire(ids: &[BrokerId]) -> Vec<WireId> {
     ids.iter().map(|id| WireId(id.0)).collect()
@@ -38,11 +37,6 @@ fn topic_name(topic: &str) -> TopicName {
 /// The name of a topic whose partitions follow.
 fn topic_of(name: &TopicName) -> Arc<str> {
     Arc::from(name.as_str())
-}
-
-/// A code that is not one of 3.9's counts as UNKNOWN_SERVER_ERROR.
-fn error_of(code: i16) -> ErrorCode {
-    ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError)
 }
 
 /// Runs of one topic.

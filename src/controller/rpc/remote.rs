@@ -86,8 +86,7 @@ struct RemoteBroker {
 impl Peer for RemoteBroker {
     async fn control(&self, request: ControlRequest) -> ControlAnswer {
         let mut conversation = self.conversation.lock().await;
-        let patience =
-            Duration::from_millis(self.config.replication.controller_socket_timeout_ms.unsigned_abs().into());
+        let patience = self.config.replication.controller_socket_timeout();
         let mut outage = false;
         loop {
             let attempt = timeout(patience, self.attempt(&mut conversation, &request)).await;

@@ -6,9 +6,10 @@ use kafka_protocol::messages::stop_replica_request::{StopReplicaPartitionState, 
 use kafka_protocol::messages::stop_replica_response::StopReplicaPartitionError;
 use kafka_protocol::messages::{BrokerId as WireId, StopReplicaRequest, StopReplicaResponse};
 
-use super::{by_topic, error_of, topic_name, topic_of};
+use super::{by_topic, topic_name, topic_of};
 use crate::controller::message::{ControlAnswer, ControlBody, ControlRequest, StopReplica};
 use crate::types::{BrokerId, LeaderEpoch, TopicPartition};
+use crate::wire::error_code::ErrorCode;
 
 pub fn request(from: &ControlRequest, stops: &[StopReplica]) -> StopReplicaRequest {
     let state = |stop: &StopReplica| {
@@ -70,9 +71,9 @@ pub fn response(answer: &ControlAnswer) -> StopReplicaResponse {
 
 pub fn read_response(response: &StopReplicaResponse) -> ControlAnswer {
     let partitions = response.partition_errors.iter().map(|error| {
-        (TopicPartition::new(topic_of(&error.topic_name), error.partition_index), error_of(error.error_code))
+        (TopicPartition::new(topic_of(&error.topic_name), error.partition_index), ErrorCode::answered(error.error_code))
     });
-    ControlAnswer { error: error_of(response.error_code), partitions: partitions.collect() }
+    ControlAnswer { error: ErrorCode::answered(response.error_code), partitions: partitions.collect() }
 }
 
 #[cfg(test)]

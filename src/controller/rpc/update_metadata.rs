@@ -16,10 +16,11 @@ use kafka_protocol::messages::update_metadata_request::{
 };
 use kafka_protocol::messages::{BrokerId as WireId, UpdateMetadataRequest, UpdateMetadataResponse};
 
-use super::{by_topic, error_of, from_wire, text, to_wire, topic_name, topic_of};
+use super::{by_topic, from_wire, text, to_wire, topic_name, topic_of};
 use crate::cluster::{Broker, PartitionMeta};
 use crate::controller::message::{ControlAnswer, ControlBody, ControlRequest, MetadataUpdate, PartitionUpdate};
 use crate::types::{BrokerId, Endpoint, LeaderEpoch, TopicId, TopicPartition};
+use crate::wire::error_code::ErrorCode;
 
 /// Security protocols by their number, which is also what listeners are called below version 3.
 const PROTOCOLS: [&str; 4] = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"];
@@ -128,7 +129,7 @@ pub fn response(answer: &ControlAnswer) -> UpdateMetadataResponse {
 }
 
 pub fn read_response(response: &UpdateMetadataResponse) -> ControlAnswer {
-    ControlAnswer { error: error_of(response.error_code), partitions: Vec::new() }
+    ControlAnswer { error: ErrorCode::answered(response.error_code), partitions: Vec::new() }
 }
 
 #[cfg(test)]

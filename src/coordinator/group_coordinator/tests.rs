@@ -12,12 +12,11 @@ use crate::config::TopicConfig;
 use crate::config::group::GroupConfig;
 use crate::coordinator::group::CommitPartition;
 use crate::coordinator::records::{Key, OffsetValue};
-use crate::replication::partition::{PartitionFetch, Reader};
 use crate::replication::table::LeaderAndIsr;
 use crate::replication::testing::{self, ByHand, change};
 use crate::spawn::{Job, ShutdownTrigger, Task};
 use crate::storage::testing::{batch, marker};
-use crate::types::{BrokerId, Offset};
+use crate::types::Offset;
 
 /// Tasks run on the test's runtime, blocking jobs when told.
 #[derive(Default)]
@@ -87,19 +86,7 @@ impl Bench {
 
     /// Broker 2 has everything below `offset`.
     fn follow(&self, offset: i64) {
-        let partition = self.partition();
-        let fetch = PartitionFetch {
-            reader: Reader::Replica { id: BrokerId(2), broker_epoch: -1 },
-            offset: Offset(offset),
-            current_leader_epoch: LeaderEpoch::NONE,
-            last_fetched_epoch: LeaderEpoch::NONE,
-            log_start_offset: Offset::ZERO,
-            max_bytes: 1 << 20,
-            min_one_batch: true,
-            only_leader: true,
-        };
-        let read = partition.read(fetch).unwrap();
-        partition.record_follower_fetch(&fetch, &read).unwrap();
+        testing::fetched(&self.partition(), 2, -1, offset).unwrap();
     }
 
     fn fetched(&self, require_stable: bool) -> Result<Option<i64>, ErrorCode> {

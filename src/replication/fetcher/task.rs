@@ -235,10 +235,7 @@ impl Fetcher {
         let mut found = BTreeMap::new();
         for topic in &response.topics {
             for partition in &topic.partitions {
-                let offset = match ErrorCode::from_code(partition.error_code) {
-                    Some(ErrorCode::None) => Ok(Offset(partition.offset)),
-                    error => Err(error.unwrap_or(ErrorCode::UnknownServerError)),
-                };
+                let offset = ErrorCode::check(partition.error_code).map(|()| Offset(partition.offset));
                 found.insert((topic.name.as_str(), partition.partition_index), offset);
             }
         }
@@ -263,8 +260,7 @@ async fn connect(around: Arc<Surroundings>, leader: BrokerId, client_id: Arc<str
     let mut changes = around.cluster.changes();
     let endpoint = loop {
         let snapshot = around.cluster.load();
-        if let Some(endpoint) = snapshot.brokers.get(&leader).and_then(|broker| broker.endpoints.get(&around.listener))
-        {
+        if let Some(endpoint) = snapshot.endpoint(leader, &around.listener) {
             break endpoint.clone();
         }
         changes.changed().await.map_err(|_| io::Error::from(io::ErrorKind::NotConnected))?;

@@ -10,8 +10,7 @@ use kafka_protocol::messages::{AllocateProducerIdsRequest, AllocateProducerIdsRe
 use super::*;
 use crate::cluster::Broker;
 use crate::config::TopicConfig;
-use crate::replication::partition::{PartitionFetch, Reader};
-use crate::replication::testing::{Bench, bench_of, change, ids};
+use crate::replication::testing::{Bench, bench_of, change, fetched, ids};
 use crate::sim::brokers::{Inline, SimClock};
 use crate::spawn::ShutdownTrigger;
 use crate::storage::testing::{batch, client};
@@ -115,21 +114,6 @@ impl World {
     }
 }
 
-fn fetch(partition: &Partition, id: i32, broker_epoch: i64, offset: i64) -> Result<(), ErrorCode> {
-    let fetch = PartitionFetch {
-        reader: Reader::Replica { id: BrokerId(id), broker_epoch },
-        offset: Offset(offset),
-        current_leader_epoch: LeaderEpoch::NONE,
-        last_fetched_epoch: LeaderEpoch::NONE,
-        log_start_offset: Offset::ZERO,
-        max_bytes: 1 << 20,
-        min_one_batch: true,
-        only_leader: true,
-    };
-    let read = partition.read(fetch)?;
-    partition.record_follower_fetch(&fetch, &read)
-}
-
 fn append(partition: &Partition) {
     partition.append_to_leader(&mut batch(1), Acks::Leader, client(-1, 1_000)).unwrap();
 }
@@ -147,10 +131,10 @@ async fn a_follower_that_has_all_joins_though_the_controller_is_hard_to_reach() 
     ]);
     let partition = world.leader(0, &[1]);
     append(&partition);
-    fetch(&partition, 2, 22, 0).unwrap();
+    fetched(&partition, 2, 22, 0).unwrap();
     pass(1_000).await;
     assert_eq!(world.asked(), [[]; 0], "it lacks a record");
-    fetch(&partition, 2, 22, 1).unwrap();
+    fetched(&partition, 2, 22, 1).unwrap();
     pass(1).await;
     assert_eq!(partition.isr(), ids(&[1]));
     append(&partition);
@@ -158,7 +142,7 @@ async fn a_follower_that_has_all_joins_though_the_controller_is_hard_to_reach() 
     pass(1_000).await;
     assert_eq!(world.asked(), vec![vec![(1, 11), (2, 22)]; 4]);
     assert_eq!(partition.isr(), ids(&[1, 2]));
-    fetch(&partition, 2, 22, 2).unwrap();
+    fetched(&partition, 2, 22, 2).unwrap();
     assert_eq!(partition.log().unwrap().offsets().high_watermark, Offset(2));
     pass(1_000).await;
     assert_eq!(world.asked(), [[]; 0], "nothing is left to ask");
@@ -169,17 +153,17 @@ async fn an_earlier_life_of_a_broker_does_not_join() {
     let world = world(&[Does::Refuses(ErrorCode::IneligibleReplica)]);
     let partition = world.leader(0, &[1]);
     append(&partition);
-    fetch(&partition, 2, 21, 1).unwrap();
-    fetch(&partition, 3, -1, 1).unwrap();
+    fetched(&partition, 2, 21, 1).unwrap();
+    fetched(&partition, 3, -1, 1).unwrap();
     pass(1_000).await;
     assert_eq!(world.asked(), [[(1, 11), (3, -1)]], "21 is not the epoch broker 2 lives in; -1 does not say");
     assert_eq!(partition.isr(), ids(&[1]), "refused");
-    fetch(&partition, 2, 22, 1).unwrap();
+    fetched(&partition, 2, 22, 1).unwrap();
     pass(1_000).await;
     assert_eq!(partition.isr(), ids(&[1, 2]));
-    assert_eq!(fetch(&partition, 2, 21, 1), Err(ErrorCode::NotLeaderOrFollower), "a fetch that was long under way");
+    assert_eq!(fetched(&partition, 2, 21, 1), Err(ErrorCode::NotLeaderOrFollower), "a fetch that was long under way");
     world.leader(1, &[1, 2]);
-    assert_eq!(fetch(&partition, 2, 21, 1), Err(ErrorCode::NotLeaderOrFollower), "also in the next epoch");
+    assert_eq!(fetched(&partition, 2, 21, 1), Err(ErrorCode::NotLeaderOrFollower), "also in the next epoch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,13 +172,13 @@ async fn who_falls_behind_leaves_and_what_waited_for_it_goes_on() {
     world.changes.watch_lag(&world.bench.table, LAG_MS);
     let partition = world.leader(0, &[1, 2, 3]);
     append(&partition);
-    fetch(&partition, 2, 22, 1).unwrap();
+    fetched(&partition, 2, 22, 1).unwrap();
     let committed = partition.committed(Offset(1));
     let began = tokio::time::Instant::now();
     let still_there = async {
         loop {
             pass(1_000).await;
-            fetch(&partition, 2, 22, 1).unwrap();
+            fetched(&partition, 2, 22, 1).unwrap();
         }
     };
     tokio::select! {
@@ -205,7 +189,7 @@ async fn who_falls_behind_leaves_and_what_waited_for_it_goes_on() {
     assert!((LAG_MS..=LAG_MS * 3 / 2).contains(&waited), "{waited} ms");
     assert_eq!(world.asked(), [[(1, 11), (2, 22)]]);
     assert_eq!(partition.isr(), ids(&[1, 2]));
-    fetch(&partition, 3, 33, 1).unwrap();
+    fetched(&partition, 3, 33, 1).unwrap();
     pass(10).await;
     assert_eq!(partition.isr(), ids(&[1, 2, 3]), "back again");
     world.stop.request();
@@ -215,12 +199,12 @@ async fn who_falls_behind_leaves_and_what_waited_for_it_goes_on() {
 async fn an_answer_from_before_an_election_changes_nothing() {
     let world = world(&[Does::NotReached]);
     let partition = world.leader(0, &[1]);
-    fetch(&partition, 2, 22, 0).unwrap();
+    fetched(&partition, 2, 22, 0).unwrap();
     pass(1).await;
     world.leader(1, &[1]);
     pass(1_000).await;
     assert_eq!(partition.isr(), ids(&[1]), "the controller agreed to a change of the epoch before");
-    fetch(&partition, 2, 22, 0).unwrap();
+    fetched(&partition, 2, 22, 0).unwrap();
     pass(1_000).await;
     assert_eq!(partition.isr(), ids(&[1, 2]));
 }

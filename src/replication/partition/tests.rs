@@ -2,7 +2,7 @@ use std::pin::pin;
 
 use futures_util::FutureExt;
 
-use super::super::testing::{Bench, bench, change, ids};
+use super::super::testing::{Bench, bench, change, fetch, ids};
 use super::*;
 use crate::config::TopicConfig;
 use crate::storage::testing::{batch, client};
@@ -11,19 +11,6 @@ const CONSUMER: Reader = Reader::Consumer(IsolationLevel::ReadUncommitted);
 
 fn follower(id: i32) -> Reader {
     Reader::Replica { id: BrokerId(id), broker_epoch: -1 }
-}
-
-fn fetch(reader: Reader, offset: i64) -> PartitionFetch {
-    PartitionFetch {
-        reader,
-        offset: Offset(offset),
-        current_leader_epoch: LeaderEpoch::NONE,
-        last_fetched_epoch: LeaderEpoch::NONE,
-        log_start_offset: Offset::ZERO,
-        max_bytes: 1 << 20,
-        min_one_batch: true,
-        only_leader: true,
-    }
 }
 
 fn append(partition: &Partition, count: i32, acks: Acks) -> Result<LeaderAppend, AppendError> {

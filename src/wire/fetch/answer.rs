@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::{DivergingEpoch, TopicRef};
+use super::DivergingEpoch;
+use super::request::{TopicRef, read_topics};
 use crate::types::{LeaderEpoch, Offset};
 use crate::wire::error_code::ErrorCode;
 use crate::wire::reader::{ReadError, Reader};
@@ -50,18 +51,11 @@ impl<'a> FetchAnswer<'a> {
             answer.error = error_code(&mut reader)?;
             answer.session_id = reader.i32("session_id")?;
         }
-        for _ in 0..reader.array_len("responses")? {
-            let topic = TopicRef::decode(&mut reader, version)?;
-            let count = reader.array_len("partitions")?;
-            let index = answer.topics.len() as u32;
-            if count > 0 {
-                answer.topics.push(topic);
-            }
-            for _ in 0..count {
-                answer.partitions.push(PartitionAnswer::decode(&mut reader, index, version)?);
-            }
-            reader.skip_tags()?;
-        }
+        let FetchAnswer { topics, partitions, .. } = &mut answer;
+        read_topics(&mut reader, "responses", version, topics, |reader, topic| {
+            partitions.push(PartitionAnswer::decode(reader, topic, version)?);
+            Ok(())
+        })?;
         reader.skip_tags()?;
         Ok(answer)
     }
@@ -114,5 +108,5 @@ impl PartitionAnswer {
 }
 
 fn error_code(reader: &mut Reader<'_>) -> Result<ErrorCode, ReadError> {
-    Ok(ErrorCode::from_code(reader.i16("error_code")?).unwrap_or(ErrorCode::UnknownServerError))
+    Ok(ErrorCode::answered(reader.i16("error_code")?))
 }

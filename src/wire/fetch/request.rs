@@ -85,31 +85,16 @@ impl<'a> FetchRequest<'a> {
             forgotten: Vec::new(),
             rack_id: "",
         };
-        for _ in 0..reader.array_len("topics")? {
-            let topic = TopicRef::decode(&mut reader, version)?;
-            let count = reader.array_len("partitions")?;
-            let index = request.topics.len() as u32;
-            if count > 0 {
-                request.topics.push(topic);
-            }
-            for _ in 0..count {
-                request.partitions.push(PartitionRequest::decode(&mut reader, index, version)?);
-            }
-            reader.skip_tags()?;
-        }
+        let FetchRequest { topics, partitions, forgotten, .. } = &mut request;
+        read_topics(&mut reader, "topics", version, topics, |reader, topic| {
+            partitions.push(PartitionRequest::decode(reader, topic, version)?);
+            Ok(())
+        })?;
         if version >= 7 {
-            for _ in 0..reader.array_len("forgotten_topics_data")? {
-                let topic = TopicRef::decode(&mut reader, version)?;
-                let count = reader.array_len("partitions")?;
-                let index = request.topics.len() as u32;
-                if count > 0 {
-                    request.topics.push(topic);
-                }
-                for _ in 0..count {
-                    request.forgotten.push(ForgottenPartition { topic: index, partition: reader.i32("partition")? });
-                }
-                reader.skip_tags()?;
-            }
+            read_topics(&mut reader, "forgotten_topics_data", version, topics, |reader, topic| {
+                forgotten.push(ForgottenPartition { topic, partition: reader.i32("partition")? });
+                Ok(())
+            })?;
         }
         if version >= 11 {
             request.rack_id = reader.string("rack_id")?;
@@ -200,6 +185,30 @@ impl<'a> TopicRef<'a> {
             TopicRef::Name(_) => out.topic_id(TopicId::ZERO),
         }
     }
+}
+
+/// Reads an array of topics with their partitions. Topics with at least one join `topics`; `partition` reads one, and is
+/// given its topic's index there.
+pub(super) fn read_topics<'a>(
+    reader: &mut Reader<'a>,
+    array: &'static str,
+    version: i16,
+    topics: &mut SmallVec<[TopicRef<'a>; 1]>,
+    mut partition: impl FnMut(&mut Reader<'a>, u32) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    for _ in 0..reader.array_len(array)? {
+        let topic = TopicRef::decode(reader, version)?;
+        let count = reader.array_len("partitions")?;
+        let index = topics.len() as u32;
+        if count > 0 {
+            topics.push(topic);
+        }
+        for _ in 0..count {
+            partition(reader, index)?;
+        }
+        reader.skip_tags()?;
+    }
+    Ok(())
 }
 
 impl PartitionRequest {
