@@ -76,7 +76,8 @@ pub fn decode_entries(bytes: &[u8]) -> io::Result<Vec<(i64, ProducerState)>> {
         state.last_timestamp_ms = i64_at(entry, 26);
         state.coordinator_epoch = i32_at(entry, 34);
         state.txn_first_offset = (i64_at(entry, 38) >= 0).then(|| Offset(i64_at(entry, 38)));
-        if i32_at(entry, 10) >= 0 {
+        // Not by the sequence: the batches of a coordinator have none.
+        if i64_at(entry, 14) >= 0 {
             state.push_batch(ProducerBatch {
                 last_sequence: i32_at(entry, 10),
                 last_offset: Offset(i64_at(entry, 14)),
@@ -120,4 +121,31 @@ pub fn load_newest(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_with_or_without_sequences_and_batches() {
+        let mut states = ProducerStates::default();
+        let mut expected = Vec::new();
+        for (id, last_sequence) in [(1, None), (2, Some(-1)), (3, Some(0)), (4, Some(i32::MAX))] {
+            let mut state = ProducerState::new();
+            (state.epoch, state.coordinator_epoch) = (5, 6);
+            if let Some(last_sequence) = last_sequence {
+                state.last_timestamp_ms = 8;
+                state.push_batch(ProducerBatch {
+                    last_sequence,
+                    last_offset: Offset(7),
+                    offset_delta: 0,
+                    timestamp_ms: 8,
+                });
+            }
+            states.restore(id, state.clone());
+            expected.push((id, state));
+        }
+        assert_eq!(decode_entries(&encode(&states)).expect("a snapshot"), expected);
+    }
 }
