@@ -170,7 +170,11 @@ impl Segment {
 
     /// Whether an index of `max_bytes` has no room for another entry (one of the time index is kept for sealing).
     pub fn indexes_full(&self, max_bytes: u64) -> io::Result<bool> {
-        Ok(self.offsets.count()? >= max_bytes / 8 || self.times.count()? >= (max_bytes / 12).saturating_sub(1))
+        // The first append after a start may be the first to look for them.
+        self.with_indexes(
+            || Ok(()),
+            || Ok(self.offsets.count()? >= max_bytes / 8 || self.times.count()? >= (max_bytes / 12).saturating_sub(1)),
+        )
     }
 
     fn relative(&self, offset: Offset) -> i32 {

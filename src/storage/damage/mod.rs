@@ -229,3 +229,32 @@ fn an_empty_log_goes_on_whatever_its_helpers_hold() {
         goes_on(&world, &manager, &log, &format!("{helper}, stopped in order: {stopped}"));
     }
 }
+
+/// Reads mend indexes, a walk at the start as well: here an append is the first to ask for them.
+#[test]
+fn a_last_segment_with_room_is_written_to_whatever_its_indexes_hold() {
+    for (index, bytes) in
+        ["index", "timeindex"].into_iter().flat_map(|index| [(index, None), (index, Some([0x55; 24]))])
+    {
+        let what = format!("{index}, {}", if bytes.is_some() { "garbage" } else { "missing" });
+        let disk = SimDisk::new(Arc::new(ManualClock::at(1_000_000)));
+        let world = world(&disk, -1);
+        let manager = world.start().unwrap();
+        let log = world.log(&manager, "t").unwrap();
+        log.append_as_leader(&mut batch_of(1, 1001, 20, None), client(0, 1_000_000)).unwrap();
+        manager.close();
+        drop((log, manager));
+        disk.crash(Keep::Everything);
+        let name = format!("{:020}.{index}", 0);
+        match bytes {
+            None => Damaged(&disk).remove(&name),
+            Some(bytes) => Damaged(&disk).write(&name, &bytes),
+        }
+        let manager = world.start().unwrap();
+        let log = world.log(&manager, "t").unwrap();
+        goes_on(&world, &manager, &log, &what);
+        let manager = world.start().unwrap();
+        let log = world.log(&manager, "t").unwrap();
+        check_lookups(&log, &batches(&log), &what);
+    }
+}

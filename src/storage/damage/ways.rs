@@ -21,12 +21,12 @@ impl Damaged<'_> {
     fn bytes(&self, name: &str) -> Vec<u8> {
         atomic_file::read_if_there(self.0, &Damaged::path(name)).unwrap().unwrap_or_default()
     }
-    fn write(&self, name: &str, bytes: &[u8]) {
+    pub fn write(&self, name: &str, bytes: &[u8]) {
         let file = self.0.open(&Damaged::path(name), Open::Create).unwrap();
         file.set_len(0).unwrap();
         file.write_all_at(bytes, 0).unwrap();
     }
-    fn remove(&self, name: &str) {
+    pub fn remove(&self, name: &str) {
         atomic_file::remove_if_there(self.0, &Damaged::path(name)).unwrap();
     }
     fn cut(&self, name: &str, bytes: usize) {
