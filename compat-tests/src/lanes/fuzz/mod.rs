@@ -1,8 +1,11 @@
 //! libFuzzer on everything that parses bytes from a peer or from the disk: the targets of the `klamm-fuzz` crate, each from
-//! its committed seeds on, with so many inputs (light) or for an hour (full). Two run at a time.
+//! its committed seeds on, for an hour (full); light, each with its seeds and so many inputs made of them, the same in
+//! every run. Two run at a time.
 //!
 //! The targets are built by whatever compiler runs the tests: coverage is an LLVM pass that a stable one has too. A wrapper
 //! adds it to this workspace's crates alone, so that their dependencies are those the tests were built with.
+
+mod inputs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+use self::inputs::{Inputs, LEN_MAX};
 use crate::cache::{sources, target_dir};
 use crate::lane::Run;
 use crate::proc::{self, tail, tool};
@@ -35,23 +39,27 @@ const TARGETS: [&str; 13] = [
 ];
 
 const HOUR_S: u64 = 3600;
-const LIGHT_INPUTS: u32 = 4000;
+const LIGHT_INPUTS: usize = 4000;
 
-/// The same numbers in every run: a failure here is one anybody can see again.
-const SEED: &str = "-seed=1";
+#[derive(Clone, Copy)]
+enum Effort {
+    /// Whatever libFuzzer thinks of.
+    Search { secs: u64 },
+    /// The seeds, and so many inputs made of them.
+    Inputs(usize),
+}
 
 pub fn lane(run: &mut Run) -> Result<()> {
     build()?;
-    // Counted, not timed: a faster machine does not look further than those that this was last seen to pass on.
     let (effort, unit) = match run.full() {
-        true => (format!("-max_total_time={HOUR_S}"), "an hour"),
-        false => (format!("-runs={LIGHT_INPUTS}"), "some inputs"),
+        true => (Effort::Search { secs: HOUR_S }, "an hour"),
+        false => (Effort::Inputs(LIGHT_INPUTS), "some inputs"),
     };
     let mut table =
         String::from("| target | inputs tried | coverage points | features | inputs kept |\n|---|---|---|---|---|\n");
     for pair in TARGETS.chunks(2) {
         let results = thread::scope(|scope| {
-            let running: Vec<_> = pair.iter().map(|name| scope.spawn(|| fuzz(name, &effort))).collect();
+            let running: Vec<_> = pair.iter().map(|name| scope.spawn(|| fuzz(name, effort))).collect();
             running.into_iter().map(|one| one.join()).collect::<Vec<_>>()
         });
         for (name, result) in pair.iter().zip(results) {
@@ -88,33 +96,45 @@ fn fuzz_dir() -> PathBuf {
     sources().join("../fuzz")
 }
 
+/// The target's committed seeds, by name.
+fn seeds(name: &str) -> Result<Vec<Vec<u8>>> {
+    let dir = fuzz_dir().join("seeds").join(name);
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut files = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    files.sort();
+    files.iter().map(|file| Ok(fs::read(file)?)).collect()
+}
+
 /// Runs one target; answers its row of the table.
-fn fuzz(name: &str, effort: &str) -> Result<String> {
-    let found = TempDir::with_prefix("fuzz-")?;
+fn fuzz(name: &str, effort: Effort) -> Result<String> {
+    let inputs = TempDir::with_prefix("fuzz-")?;
     let crashes = target_dir().join("fuzz-artifacts");
     fs::create_dir_all(&crashes)?;
-    let mut command = Command::new(target_dir().join("debug").join(name));
-    command.args([
-        SEED,
-        "-len_control=0",
-        "-max_len=8192",
-        "-timeout=120",
-        "-rss_limit_mb=2048",
-        "-print_final_stats=1",
-    ]);
-    command.arg(effort);
-    command.arg(format!("-artifact_prefix={}/{name}-", crashes.display()));
-    command.arg(found.path());
-    let seeds = fuzz_dir().join("seeds").join(name);
-    if seeds.is_dir() {
-        command.arg(seeds);
+    let seeds = seeds(name)?;
+    for (n, seed) in seeds.iter().enumerate() {
+        fs::write(inputs.path().join(format!("seed-{n:04}")), seed)?;
     }
+    let mut command = Command::new(target_dir().join("debug").join(name));
+    match effort {
+        Effort::Search { secs } => command.args([format!("-max_total_time={secs}"), "-len_control=0".into()]),
+        Effort::Inputs(count) => {
+            for (n, input) in Inputs::new(seeds).take(count).enumerate() {
+                fs::write(inputs.path().join(format!("{n:05}")), input)?;
+            }
+            command.args(["-runs=0", "-shuffle=0"])
+        }
+    };
+    command.args(["-timeout=120", "-rss_limit_mb=2048", "-print_final_stats=1"]).arg(format!("-max_len={LEN_MAX}"));
+    command.arg(format!("-artifact_prefix={}/{name}-", crashes.display()));
+    command.arg(inputs.path());
     let output = proc::run(&mut command, b"", Duration::from_secs(HOUR_S + 300))?;
     let log = output.err();
     if !output.status.success() {
         bail!("{}\nthe input is in {}", why(&log), crashes.display());
     }
-    row(&log, found.path()).with_context(|| tail(&log, 5))
+    row(&log, inputs.path()).with_context(|| tail(&log, 5))
 }
 
 /// What a panic said, or libFuzzer.
