@@ -91,6 +91,21 @@ impl Admin {
         })
     }
 
+    /// Sends to the active controller, as [`Admin::of_group`] to a coordinator.
+    pub fn of_controller<R: Request>(
+        &mut self,
+        request: &R,
+        error: impl Fn(&R::Response) -> i16,
+    ) -> anyhow::Result<Result<R::Response, ErrorCode>> {
+        self.patiently(|client| {
+            let answer = client.send_to_controller(request)?;
+            Ok(match ErrorCode::answered(error(&answer)) {
+                ErrorCode::None => Ok(answer),
+                code => Err(code),
+            })
+        })
+    }
+
     /// The groups of all brokers, by id. Empty filters let everything through.
     pub fn groups(&mut self, states: &[String], types: &[String]) -> anyhow::Result<Vec<ListedGroup>> {
         let texts = |names: &[String]| names.iter().cloned().map(StrBytes::from_string).collect();
@@ -212,6 +227,7 @@ fn passes(code: ErrorCode) -> bool {
         ErrorCode::CoordinatorNotAvailable
             | ErrorCode::CoordinatorLoadInProgress
             | ErrorCode::NotCoordinator
+            | ErrorCode::NotController
             | ErrorCode::NotLeaderOrFollower
             | ErrorCode::RequestTimedOut
     )

@@ -2,25 +2,31 @@
 
 mod admin;
 mod client;
+mod cluster;
 mod command_config;
 mod config;
 mod configs;
 mod consume;
 mod consumer_protocol;
 mod dump_log;
+mod elect_leaders;
 mod groups;
 mod include_list;
+mod json;
 mod layout;
+mod nodes;
 mod offsets;
 mod produce;
 mod progress;
 mod properties;
+mod reassign;
 mod refusal;
 mod rows;
 mod server;
 mod topics;
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -42,6 +48,9 @@ enum Command {
     /// What can be configured
     Config(config::Args),
     Topics(topics::Args),
+    Cluster(cluster::Args),
+    Reassign(reassign::Args),
+    ElectLeaders(elect_leaders::Args),
     Configs(configs::Args),
     Groups(groups::Args),
     Offsets(offsets::Args),
@@ -52,13 +61,8 @@ enum Command {
 
 /// Entry point of the binary.
 pub fn main() -> ExitCode {
-    let name = std::env::args_os().next().map(PathBuf::from);
-    if name.as_deref().and_then(Path::file_name).is_some_and(|name| name == "kafka-topics" || name == "kafka-topics.sh")
-    {
-        return match topics::Args::try_parse() {
-            Ok(args) => topics::main(args, topics::Style::Kafka),
-            Err(error) => refused(&error),
-        };
+    if let Some(code) = as_kafkas_tool() {
+        return code;
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -69,12 +73,34 @@ pub fn main() -> ExitCode {
         Some(Command::Server(args)) => server::main(args),
         Some(Command::Config(args)) => config::main(&args),
         Some(Command::Topics(args)) => topics::main(args, topics::Style::Klamm),
+        Some(Command::Cluster(args)) => cluster::main(&args),
+        Some(Command::Reassign(args)) => reassign::main(&args),
+        Some(Command::ElectLeaders(args)) => elect_leaders::main(&args),
         Some(Command::Configs(args)) => configs::main(&args),
         Some(Command::Groups(args)) => groups::main(&args),
         Some(Command::Offsets(args)) => offsets::main(&args),
         Some(Command::Produce(args)) => produce::main(args),
         Some(Command::Consume(args)) => consume::main(args),
         Some(Command::DumpLog(args)) => dump_log::main(args),
+    }
+}
+
+/// What was asked of the tool of Kafka's whose script this program is called as.
+fn as_kafkas_tool() -> Option<ExitCode> {
+    let name = std::env::args_os().next().map(PathBuf::from)?;
+    let name = name.file_name().and_then(OsStr::to_str)?;
+    Some(match name.strip_suffix(".sh").unwrap_or(name) {
+        "kafka-topics" => run_as(|args| topics::main(args, topics::Style::Kafka)),
+        "kafka-reassign-partitions" => run_as(|args: reassign::Args| reassign::main(&args)),
+        "kafka-leader-election" => run_as(|args: elect_leaders::Args| elect_leaders::main(&args)),
+        _ => return None,
+    })
+}
+
+fn run_as<A: Parser>(run: impl FnOnce(A) -> ExitCode) -> ExitCode {
+    match A::try_parse() {
+        Ok(args) => run(args),
+        Err(error) => refused(&error),
     }
 }
 

@@ -14,6 +14,28 @@ pub fn refuse(code: i16, message: Option<&StrBytes>) -> anyhow::Result<()> {
     }
 }
 
+/// As Kafka's Java tools print an error: the exception's class and the broker's words.
+pub fn exception(code: ErrorCode, message: Option<&StrBytes>) -> String {
+    let message = message.filter(|message| !message.is_empty());
+    let words = message.map_or_else(|| code.name().to_owned(), |message| message.to_string());
+    format!("org.apache.kafka.common.errors.{}: {words}", class(code))
+}
+
+/// The class of Kafka's exception: the code's name, but for some.
+fn class(code: ErrorCode) -> String {
+    let name = match code {
+        ErrorCode::RequestTimedOut => "Timeout".to_owned(),
+        ErrorCode::KafkaStorageError => "KafkaStorage".to_owned(),
+        ErrorCode::UnknownServerError => "UnknownServer".to_owned(),
+        ErrorCode::ClusterAuthorizationFailed => "ClusterAuthorization".to_owned(),
+        ErrorCode::TopicAuthorizationFailed => "TopicAuthorization".to_owned(),
+        ErrorCode::InvalidConfig => "InvalidConfiguration".to_owned(),
+        ErrorCode::InvalidTopicException => "InvalidTopic".to_owned(),
+        other => format!("{other:?}"),
+    };
+    name + "Exception"
+}
+
 /// Kafka's name of a code, or its number.
 pub fn name(code: i16) -> String {
     ErrorCode::from_code(code).map_or(format!("error code {code}"), |code| code.to_string())

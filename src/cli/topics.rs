@@ -16,13 +16,15 @@ use kafka_protocol::messages::create_topics_request::{
 };
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
-use kafka_protocol::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
+use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
 use kafka_protocol::messages::{
     BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
-use self::describe::{Partition, Topic};
+pub use self::describe::{Partition, Topic};
+pub use self::health::{Health, State, Summary};
+pub use self::znodes::read_tree;
 use super::client::Client;
 use super::include_list::include_list;
 use super::refusal::refuse;
@@ -257,19 +259,12 @@ fn describe(args: &Args, style: Style, client: &mut Client) -> anyhow::Result<Ex
     let found = existing(args, client)?;
     let live = client.metadata()?.brokers.iter().map(|broker| broker.node_id.0).collect();
     let configs = configs(&found, client)?;
-    let ids = |ids: &[BrokerId]| ids.iter().map(|id| id.0).collect();
     let described = |topic: &MetadataResponseTopic| {
         let name = name_of(topic);
         let config = configs.get(&name).map_or(&[][..], Vec::as_slice);
         let set = config.iter().filter(|entry| entry.source != DEFAULT_CONFIG);
         let min_isr = config.iter().find(|entry| entry.name == "min.insync.replicas");
-        let partition = |of: &MetadataResponsePartition| Partition {
-            index: of.partition_index,
-            leader: of.leader_id.0,
-            replicas: ids(&of.replica_nodes),
-            isr: ids(&of.isr_nodes),
-        };
-        let mut partitions: Vec<Partition> = topic.partitions.iter().map(partition).collect();
+        let mut partitions: Vec<Partition> = topic.partitions.iter().map(Partition::from).collect();
         partitions.sort_by_key(|partition| partition.index);
         Topic {
             id: Some(TopicId(topic.topic_id)),

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use kafka_protocol::messages::BrokerId;
+use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
+
 use super::health::{Health, Summary};
 use super::{Args, Style};
 use crate::types::TopicId;
@@ -21,7 +24,7 @@ pub struct Topic {
     pub partitions: Vec<Partition>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     pub index: i32,
     /// -1 = none.
@@ -29,6 +32,18 @@ pub struct Partition {
     /// The first is the preferred leader.
     pub replicas: Vec<i32>,
     pub isr: Vec<i32>,
+}
+
+impl From<&MetadataResponsePartition> for Partition {
+    fn from(told: &MetadataResponsePartition) -> Partition {
+        let ids = |ids: &[BrokerId]| ids.iter().map(|id| id.0).collect();
+        Partition {
+            index: told.partition_index,
+            leader: told.leader_id.0,
+            replicas: ids(&told.replica_nodes),
+            isr: ids(&told.isr_nodes),
+        }
+    }
 }
 
 impl Partition {
@@ -63,8 +78,8 @@ pub fn print(args: &Args, style: Style, topics: &[Topic], live: &BTreeSet<i32>) 
     if style == Style::Kafka || args.topics_with_overrides {
         return ExitCode::SUCCESS;
     }
-    println!("{summary}");
-    summary.exit_code()
+    println!("{}: {summary}", summary.state());
+    summary.state().exit_code()
 }
 
 fn is_shown(args: &Args, topic: &Topic, partition: &Partition, live: &BTreeSet<i32>) -> bool {

@@ -70,28 +70,54 @@ impl Summary {
         }
     }
 
-    /// 0 = all replicas of all partitions are in sync, 3 = some are not, 4 = a partition is offline.
-    pub fn exit_code(&self) -> ExitCode {
+    pub fn state(&self) -> State {
         match (self.offline, self.under_replicated) {
-            (0, 0) => ExitCode::SUCCESS,
-            (0, _) => ExitCode::from(3),
-            _ => ExitCode::from(4),
+            (0, 0) => State::Healthy,
+            (0, _) => State::Degraded,
+            _ => State::Offline,
         }
+    }
+}
+
+/// Of many together, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// All replicas of all partitions are in sync.
+    Healthy,
+    /// Some are not, and all partitions work.
+    Degraded,
+    /// A partition does not.
+    Offline,
+}
+
+impl State {
+    /// 0, 3 or 4.
+    pub fn exit_code(self) -> ExitCode {
+        match self {
+            State::Healthy => ExitCode::SUCCESS,
+            State::Degraded => ExitCode::from(3),
+            State::Offline => ExitCode::from(4),
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::Healthy => "healthy",
+            State::Degraded => "degraded",
+            State::Offline => "offline",
+        })
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Summary { partitions, offline, under_replicated, not_preferred } = *self;
-        let state = match (offline, under_replicated) {
-            (0, 0) => "healthy",
-            (0, _) => "degraded",
-            _ => "offline",
-        };
         let ok = partitions - offline - under_replicated - not_preferred;
         write!(
             f,
-            "{state}: {partitions} partitions, {ok} ok, {offline} offline, {under_replicated} under-replicated, \
+            "{partitions} partitions, {ok} ok, {offline} offline, {under_replicated} under-replicated, \
              {not_preferred} not led by the preferred replica"
         )
     }
@@ -125,18 +151,25 @@ mod tests {
     }
 
     #[test]
+    fn a_state_ends_the_program_with_its_code() {
+        let code = |state: State| format!("{:?}", state.exit_code());
+        for (state, expected) in [(State::Healthy, 0), (State::Degraded, 3), (State::Offline, 4)] {
+            assert_eq!(code(state), format!("{:?}", ExitCode::from(expected)));
+        }
+    }
+
+    #[test]
     fn the_worst_decides() {
         let mut summary = Summary::default();
-        let code = |summary: &Summary| format!("{:?}", summary.exit_code());
         for health in [Health::Ok, Health::NotPreferred] {
             summary.count(&health);
-            assert_eq!(code(&summary), format!("{:?}", ExitCode::SUCCESS));
+            assert_eq!(summary.state(), State::Healthy);
         }
         summary.count(&Health::UnderReplicated(vec![1]));
-        assert_eq!(code(&summary), format!("{:?}", ExitCode::from(3)));
+        assert_eq!(summary.state(), State::Degraded);
         summary.count(&Health::Offline);
-        assert_eq!(code(&summary), format!("{:?}", ExitCode::from(4)));
-        let text = "offline: 4 partitions, 1 ok, 1 offline, 1 under-replicated, 1 not led by the preferred replica";
+        assert_eq!(summary.state(), State::Offline);
+        let text = "4 partitions, 1 ok, 1 offline, 1 under-replicated, 1 not led by the preferred replica";
         assert_eq!(summary.to_string(), text);
     }
 }

@@ -1,52 +1,22 @@
 //! `--zookeeper`: what the tree says, without a broker. As kafka-topics did until 2.8.
 
 use std::collections::BTreeSet;
-use std::process;
-use std::sync::Arc;
-
-use anyhow::Context;
-use tokio::runtime::Builder;
 
 use super::describe::{Partition, Topic};
+use crate::cli::nodes::{self, children, data};
+use crate::metastore::Metastore;
 use crate::metastore::schema::{ConfigEntity, EntityConfig, PartitionState, TopicAssignment, paths};
-use crate::metastore::zookeeper::{ZooKeeper, ZooKeeperConfig};
-use crate::metastore::{Error, Metastore, Sessions};
-use crate::spawn::Threads;
-
-/// Of the session and of the first connection, ms.
-const TIMEOUT_MS: u32 = 30_000;
 
 /// Topics whose names are `wanted`, by name, and the brokers that are registered.
 pub fn read(connect: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<(Vec<Topic>, BTreeSet<i32>)> {
-    let runtime = Builder::new_current_thread().enable_all().build().context("a runtime")?;
-    let halt = Arc::new(|text: &str| {
-        eprintln!("{text}");
-        process::exit(1);
-    });
-    let threads = Arc::new(Threads::start(runtime.handle().clone(), 1, 1, halt).context("threads")?);
-    let config = ZooKeeperConfig {
-        connect: connect.to_owned(),
-        session_timeout_ms: TIMEOUT_MS,
-        connection_timeout_ms: TIMEOUT_MS,
-        max_in_flight_requests: 10,
-    };
-    let zookeeper = ZooKeeper::new(config, threads.clone())?;
-    let read = runtime.block_on(async {
-        let session = zookeeper.open_session().await?;
-        read_tree(&*session, wanted).await
-    });
-    drop((zookeeper, runtime));
-    if let Some(threads) = Arc::into_inner(threads) {
-        threads.stop();
-    }
-    read
+    nodes::in_session(connect, async |store| read_tree(store, wanted).await)
 }
 
-async fn read_tree(
+/// As [`read`], in a session that is there already.
+pub async fn read_tree(
     store: &dyn Metastore,
     wanted: impl Fn(&str) -> bool,
 ) -> anyhow::Result<(Vec<Topic>, BTreeSet<i32>)> {
-    store.sync("/").await?;
     let live = children(store, paths::BROKER_IDS).await?.iter().filter_map(|id| id.parse().ok()).collect();
     let mut names = children(store, paths::TOPICS).await?;
     names.retain(|name| wanted(name));
@@ -65,7 +35,7 @@ async fn read_topic(store: &dyn Metastore, name: String) -> anyhow::Result<Optio
     let Some(data) = data(store, &path).await? else { return Ok(None) };
     let assignment = TopicAssignment::decode(&path, &data)?;
     let config_path = ConfigEntity::Topic(name.clone()).path();
-    let config = match self::data(store, &config_path).await? {
+    let config = match nodes::data(store, &config_path).await? {
         Some(data) => EntityConfig::decode(&config_path, &data)?.0,
         None => Default::default(),
     };
@@ -73,7 +43,7 @@ async fn read_topic(store: &dyn Metastore, name: String) -> anyhow::Result<Optio
     for (index, assigned) in assignment.partitions {
         let path = paths::partition_state(&name, index);
         // Without a state node it has no leader yet; one that is nonsense has none that could be named.
-        let state = match self::data(store, &path).await? {
+        let state = match nodes::data(store, &path).await? {
             Some(data) => PartitionState::decode(&path, &data).inspect_err(|error| eprintln!("{error}")).ok(),
             None => None,
         };
@@ -86,24 +56,10 @@ async fn read_topic(store: &dyn Metastore, name: String) -> anyhow::Result<Optio
     Ok(Some(Topic { name, id: assignment.id, overrides, min_isr, partitions }))
 }
 
-async fn children(store: &dyn Metastore, path: &str) -> anyhow::Result<Vec<String>> {
-    match store.children(path).await {
-        Ok(names) => Ok(names),
-        Err(Error::NoNode(_)) => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn data(store: &dyn Metastore, path: &str) -> anyhow::Result<Option<bytes::Bytes>> {
-    match store.get(path).await {
-        Ok((data, _)) => Ok(Some(data)),
-        Err(Error::NoNode(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::clock::ManualClock;
     use crate::metastore::CreateMode;
