@@ -1,80 +1,19 @@
 //! Three whole brokers in one current-thread runtime, over in-memory streams, disks and tree.
 
 use std::collections::HashSet;
-use std::future::Future;
 use std::time::Duration;
 
-use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
 use kafka_protocol::messages::*;
-use kafka_protocol::protocol::StrBytes;
-use klamm::sim::brokers::{SimBroker, World};
+use klamm::sim::brokers::World;
 use klamm::types::BrokerId as Id;
 
 #[path = "support/sim_client.rs"]
 mod sim_client;
+#[path = "support/trio.rs"]
+mod trio;
 use sim_client::Client;
-
-fn run(scenario: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(scenario);
-}
-
-/// Three brokers that know of each other, and a client of each. The first is the controller.
-struct Trio {
-    world: World,
-    brokers: Vec<SimBroker>,
-    clients: Vec<Client>,
-}
-
-impl Trio {
-    async fn start(seed: u64, overrides: &[&str]) -> Trio {
-        let world = World::new(seed);
-        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-        let (mut brokers, mut clients) = (Vec::new(), Vec::new());
-        for id in 1..=3 {
-            brokers.push(world.start(id, None, &overrides).expect("a configuration"));
-            let mut client = Client::connect(&world, id).await;
-            client
-                .metadata_until(|metadata| metadata.brokers.len() == id as usize && metadata.controller_id == 1)
-                .await;
-            clients.push(client);
-        }
-        for client in &mut clients {
-            client.metadata_until(|metadata| metadata.brokers.len() == 3).await;
-        }
-        Trio { world, brokers, clients }
-    }
-
-    fn client(&mut self, broker: i32) -> &mut Client {
-        &mut self.clients[broker as usize - 1]
-    }
-
-    async fn create(&mut self, name: &'static str, partitions: i32) {
-        let topic = CreatableTopic::default()
-            .with_name(TopicName(StrBytes::from_static_str(name)))
-            .with_num_partitions(partitions)
-            .with_replication_factor(3);
-        let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(5_000);
-        let answer = self.client(1).ask(7, request).await;
-        assert_eq!(answer.topics[0].error_code, 0, "{:?}", answer.topics[0].error_message);
-    }
-
-    async fn stop(self) {
-        drop(self.clients);
-        for broker in self.brokers {
-            broker.stop().await.expect("no panic").expect("an orderly end");
-        }
-    }
-}
-
-fn partitions(metadata: &MetadataResponse) -> &[MetadataResponsePartition] {
-    metadata.topics.first().map_or(&[], |topic| &topic.partitions)
-}
-
-fn everywhere(partition: &MetadataResponsePartition, leader: i32) -> bool {
-    partition.leader_id == leader && partition.isr_nodes.len() == 3
-}
+use trio::{Trio, everywhere, partitions, run};
 
 #[test]
 fn every_broker_knows_leaders_and_isrs_of_a_topic() {
@@ -111,7 +50,7 @@ fn what_is_acknowledged_by_all_outlives_its_leader() {
         for n in 0..10_u8 {
             assert_eq!(trio.client(leader).produce("t", &[n]).await, i64::from(n));
         }
-        let gone = trio.brokers.remove(leader as usize - 1);
+        let gone = trio.brokers.remove(&leader).expect("it runs");
         gone.stop().await.expect("no panic").expect("an orderly end");
         let other = if leader == 3 { 2 } else { 3 };
         let moved = trio
@@ -201,5 +140,39 @@ fn a_broker_that_could_not_be_reached_hears_all_of_it_later() {
         trio.world.net.way(Id(1), World::port(2)).heal();
         trio.client(2).metadata_until(|metadata| metadata.topics.len() == 1).await;
         trio.stop().await;
+    });
+}
+
+/// librdkafka forgets all brokers that an answer does not name: one without brokers leaves it with none.
+#[test]
+fn nobody_is_told_of_a_cluster_before_a_controller_has_spoken() {
+    run(async {
+        let world = World::new(6);
+        let one = world.start(1, None, &[]).expect("a configuration");
+        Client::connect(&world, 1).await.metadata_until(|metadata| metadata.controller_id == 1).await;
+        world.net.way(Id(1), World::port(2)).refuse();
+        let two = world.start(2, None, &[]).expect("a configuration");
+        let mut clients = [Client::connect(&world, 2).await, Client::connect(&world, 2).await];
+        clients[0].send(12, MetadataRequest::default().with_topics(None)).await;
+        clients[1].send(0, DescribeClusterRequest::default()).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        world.net.way(Id(1), World::port(2)).heal();
+        let metadata = clients[0].answer::<MetadataRequest>(12).await;
+        assert_eq!(metadata.brokers.len(), 2, "{metadata:?}");
+        let described = clients[1].answer::<DescribeClusterRequest>(0).await;
+        assert_eq!(described.brokers.len(), 2, "{described:?}");
+        drop(clients);
+
+        world.net.way(Id(1), World::port(3)).refuse();
+        let three = world.start(3, None, &[]).expect("a configuration");
+        let mut client = Client::connect(&world, 3).await;
+        client.send(12, MetadataRequest::default().with_topics(None)).await;
+        assert!(client.is_closed().await, "it waits, but not for ever");
+        let mut client = Client::connect(&world, 3).await;
+        client.send(12, MetadataRequest::default().with_topics(None)).await;
+        three.stop().await.expect("no panic").expect("an orderly end, whoever waits");
+        for broker in [two, one] {
+            broker.stop().await.expect("no panic").expect("an orderly end");
+        }
     });
 }

@@ -2,16 +2,18 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::alarm::Alarm;
 use super::fetch_session::FetchSessions;
+use super::serve::Close;
 use super::telltale::Telltales;
 use super::throttle::Toll;
 use crate::clock::Clock;
-use crate::cluster::{Cluster, DynamicConfigs};
+use crate::cluster::{Cluster, DynamicConfigs, Snapshot};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::producer_ids::ProducerIds;
@@ -27,6 +29,9 @@ use crate::storage::log::FileSlice;
 use crate::types::BrokerId;
 use crate::wire::error_code::ErrorCode;
 pub use crate::wire::header::RequestHeader;
+
+/// How long a client waits for a controller that has not spoken yet: as long as Java's and librdkafka's by default.
+const FIRST_NEWS_LIMIT: Duration = Duration::from_secs(30);
 
 /// Everything handlers share.
 pub struct Services {
@@ -88,6 +93,24 @@ impl RequestContext<'_> {
     /// Whose quotas count.
     pub fn client(&self) -> Client<'_> {
         Client { user: ANONYMOUS, id: self.header.client_id.as_deref().unwrap_or_default() }
+    }
+
+    /// What this broker knows of its cluster. Right after its start it knows nobody until a controller speaks, and waits.
+    ///
+    /// Kafka answers at once, without a broker. Java's clients take that for no answer; librdkafka from 2.10 on forgets all
+    /// brokers that an answer does not name, and finds none ever again (confluentinc/librdkafka#5301).
+    pub async fn known_cluster(&self) -> Result<Arc<Snapshot>, Close> {
+        let snapshot = self.services.cluster.load();
+        if !snapshot.brokers.is_empty() {
+            return Ok(snapshot);
+        }
+        tokio::select! {
+            snapshot = self.services.cluster.known() => Ok(snapshot),
+            () = self.services.shutdown.requested() => Err(Close("the broker stops, no controller has spoken".into())),
+            () = tokio::time::sleep(FIRST_NEWS_LIMIT) => {
+                Err(Close("no controller has told this broker who is there: the client may ask another one".into()))
+            }
+        }
     }
 
     /// The partition on this broker; else NOT_LEADER_OR_FOLLOWER when it lives elsewhere, UNKNOWN_TOPIC_OR_PARTITION when

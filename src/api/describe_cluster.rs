@@ -27,7 +27,7 @@ pub async fn handle(
         };
         return Ok(answer.with_error_code(code.code()).with_error_message(Some(StrBytes::from_string(message))));
     }
-    let snapshot = ctx.services.cluster.load();
+    let snapshot = ctx.known_cluster().await?;
     let brokers = snapshot.brokers.values().filter_map(|broker| {
         let endpoint = broker.endpoints.get(&*ctx.connection.listener)?;
         Some(

@@ -41,7 +41,7 @@ pub async fn handle(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, C
     if let Some((asked, code)) = refused_as_a_whole(&request, version) {
         return Ok(answer(ctx, &refusal(asked, code)));
     }
-    let snapshot = ctx.services.cluster.load();
+    let snapshot = ctx.known_cluster().await?;
     let mut topics = Vec::new();
     match &request.topics {
         None => {

@@ -88,6 +88,19 @@ impl Cluster {
         self.current.store(Arc::new(next));
         self.changed.send_modify(|generation| *generation += 1);
     }
+    /// The snapshot as soon as it names a broker: the first message of a controller does.
+    pub async fn known(&self) -> Arc<Snapshot> {
+        let mut changes = self.changes();
+        loop {
+            let snapshot = self.load();
+            if !snapshot.brokers.is_empty() {
+                return snapshot;
+            }
+            // The sender is this cluster's: it outlives the wait.
+            let _ = changes.changed().await;
+        }
+    }
+
     /// Wakes after each update.
     pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
         self.changed.subscribe()
