@@ -1,8 +1,8 @@
 //! Composition root: builds the parts, starts them in order, stops them in order. Nobody imports it.
 //!
 //! ```text
-//! start  lock log directories ─ metastore session ─ cluster id ─ broker id ─ claim directories ─ overrides and topics
-//!        ─ load logs ─ register ─ controller ─ timers ─ listeners
+//! start  lock log directories ─ metastore session ─ cluster id ─ broker id ─ claim directories ─ former lives ended
+//!        ─ overrides and topics ─ load logs ─ register ─ controller ─ timers ─ listeners
 //! stop   others lead ─ listeners and connections ─ fetchers ─ controller ─ logs flushed, clean marker ─ session closed
 //! ```
 //!
@@ -16,6 +16,7 @@ mod advertised;
 mod halt;
 mod identity;
 mod live;
+mod lives;
 mod log_dirs;
 mod passwords;
 mod replication;
@@ -32,13 +33,14 @@ use tokio::sync::oneshot;
 
 use self::halt::Halt;
 use self::live::Live;
+use self::lives::Lives;
 
 use crate::api::Services;
 use crate::api::fetch_session::FetchSessions;
 use crate::api::telltale::Telltales;
 use crate::clock::Clock;
 use crate::cluster::peer::{Connector, ToController};
-use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Session, Snapshot};
+use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Session, SessionNotes, Snapshot};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::driver;
@@ -60,6 +62,7 @@ use crate::replication::fetcher::Fetchers;
 use crate::replication::table::{PartitionTable, Surroundings, TopicConfigs};
 use crate::spawn::{Scope, Shutdown, ShutdownTrigger, Spawner};
 use crate::storage::disk::Disk;
+use crate::storage::machine::Machine;
 use crate::storage::manager::{LogManager, ManagerError};
 use crate::types::BrokerId;
 
@@ -76,6 +79,7 @@ pub struct Parts {
     /// How other brokers are reached.
     pub connector: Arc<dyn Connector>,
     pub disk: Arc<dyn Disk>,
+    pub machine: Machine,
     pub clock: Arc<dyn Clock>,
     pub store: Store,
     pub random: Arc<dyn Random>,
@@ -157,7 +161,7 @@ struct Running {
 }
 
 async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunError> {
-    let Parts { config, listeners, connector, disk, clock, store, random, spawner, host_name, .. } = parts;
+    let Parts { config, listeners, connector, disk, machine, clock, store, random, spawner, host_name, .. } = parts;
     let (ending, shutdown) = Shutdown::new();
     let config = Arc::new(config);
     let on_panic = {
@@ -174,7 +178,8 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         let (disk, clock, random, config) = (disk.clone(), clock.clone(), random.clone(), config.clone());
         Arc::new(blocking(&spawner, move || LogManager::open(disk, clock, random, config)).await??)
     };
-    let metastore_dir = config.log_dirs.first().filter(|_| matches!(store, Store::Embedded));
+    let embedded = matches!(store, Store::Embedded);
+    let metastore_dir = config.log_dirs.first().filter(|_| embedded);
     let failures = log_dirs::watch(&logs, metastore_dir.cloned(), halt.clone());
     let sessions: Arc<dyn Sessions> = match store {
         Store::Sessions(sessions) => sessions,
@@ -201,6 +206,10 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         blocking(&spawner, move || logs.claim(broker_id, &cluster_id)).await??;
     }
     tracing::info!(broker_id = broker_id.0, cluster_id, "identity");
+    let lives = (!embedded).then(|| Lives { logs: logs.clone(), machine, spawner: spawner.clone() });
+    if let Some(lives) = &lives {
+        lives.end_former_ones(&*metastore, broker_id).await?;
+    }
 
     passwords::renew(&*metastore, broker_id, &config, &random, &*spawner).await?;
     let stored = Arc::new(stored::read(&*metastore, &config, broker_id).await?);
@@ -286,8 +295,8 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         broker: broker_id,
         advertised,
         rack: config.rack.clone(),
-        // A killed broker's session, and a little.
-        patience: Duration::from_millis(u64::try_from(config.zookeeper_session_timeout_ms).unwrap_or(0) + 2_000),
+        session_timeout: Duration::from_millis(u64::try_from(config.zookeeper_session_timeout_ms).unwrap_or(0)),
+        notes: lives.map(|lives| Arc::new(lives) as Arc<dyn SessionNotes>),
     };
     let parts = driver::Parts {
         broker: broker_id,

@@ -25,6 +25,7 @@ use crate::net::tcp::Tcp;
 use crate::random::SystemRandom;
 use crate::spawn::{OnPanic, Shutdown, ShutdownTrigger, Spawner, Threads};
 use crate::storage::disk_real::RealDisk;
+use crate::storage::machine::Machine;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -112,6 +113,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
             listeners,
             connector: Arc::new(TcpConnector::new(Arc::new(config.clone()))),
             disk: Arc::new(RealDisk),
+            machine: Machine::this(),
             clock,
             store,
             random: Arc::new(SystemRandom),

@@ -10,6 +10,7 @@ mod snapshot;
 mod session;
 
 mod config_listener;
+mod former_life;
 mod quota_configs;
 mod registration;
 
@@ -18,6 +19,7 @@ pub mod consumer_offsets;
 pub use config_listener::*;
 pub use configs::*;
 pub use conversation::*;
+pub use former_life::end_former_life;
 pub use quota_configs::*;
 pub use registration::*;
 pub use session::*;

@@ -1,9 +1,13 @@
 //! `/brokers/ids/<id>`: being there. The node lives as long as the session; its czxid is the broker epoch.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
+use super::former_life::await_out_of_isrs;
 use super::session::{settle, until_known};
 use super::snapshot::Broker;
 use crate::config::Listener;
@@ -43,6 +47,13 @@ pub async fn ensure_path(store: &dyn Metastore, path: &str) -> Result<(), Error>
     Ok(())
 }
 
+/// Remembers for this broker's next life in which session it registered.
+#[async_trait]
+pub trait SessionNotes: Send + Sync + Debug {
+    /// Returns when it is noted durably. What cannot be noted costs the next life the rest of the session.
+    async fn note(&self, session: i64);
+}
+
 /// What this broker registers, again after each expiry of its session.
 #[derive(Clone, Debug)]
 pub struct Registrar {
@@ -50,16 +61,30 @@ pub struct Registrar {
     /// As clients are told.
     pub advertised: Vec<Listener>,
     pub rack: Option<String>,
-    /// How long a node of somebody else's session is waited for.
-    pub patience: Duration,
+    /// `zookeeper.session.timeout.ms`.
+    pub session_timeout: Duration,
+    /// `None` where the metastore forgets sessions together with the process.
+    pub notes: Option<Arc<dyn SessionNotes>>,
 }
 
+/// What a killed broker's session may take longer than its timeout.
+const GRACE: Duration = Duration::from_secs(2);
+
 impl Registrar {
+    /// Registers for the first time in this process and returns the broker epoch.
+    ///
+    /// A node left by an earlier process of this broker, of which nobody can say that it is dead, goes with that process's
+    /// session: it is waited for. A second broker with this id is refused then. (Kafka refuses at once.)
+    pub async fn join(&self, store: &dyn Metastore, now_ms: i64) -> Result<i64, RegistrationError> {
+        self.await_vacancy(store, None).await?;
+        await_out_of_isrs(store, self.broker, self.session_timeout).await?;
+        self.register(store, now_ms, None).await
+    }
+
     /// Registers and returns the broker epoch.
     ///
     /// `former_session` is this process's expired session, if any: a node it left is taken over (Kafka's way round
-    /// ZOOKEEPER-2985). A node left by an earlier process of this broker goes with that process's session: it is waited
-    /// for, with patience. A second broker with this id is refused then. (Kafka refuses at once.)
+    /// ZOOKEEPER-2985).
     pub async fn register(
         &self,
         store: &dyn Metastore,
@@ -67,7 +92,9 @@ impl Registrar {
         former_session: Option<i64>,
     ) -> Result<i64, RegistrationError> {
         self.refuse_taken_endpoints(store).await?;
-        let deadline = tokio::time::Instant::now() + self.patience;
+        if let Some(notes) = &self.notes {
+            notes.note(store.session_id()).await;
+        }
         let path = paths::broker(self.broker);
         let registration = Registration {
             listeners: self.advertised.clone(),
@@ -97,19 +124,35 @@ impl Registrar {
                 Err(Error::NodeExists(_)) => {}
                 Err(error) => return Err(error.into()),
             }
+            if let Some(epoch) = self.await_vacancy(store, former_session).await? {
+                return Ok(epoch);
+            }
+        }
+    }
+
+    /// Returns when nobody is registered under this broker's id, or with the epoch when `store`'s own session is.
+    async fn await_vacancy(
+        &self,
+        store: &dyn Metastore,
+        former_session: Option<i64>,
+    ) -> Result<Option<i64>, RegistrationError> {
+        let deadline = tokio::time::Instant::now() + self.session_timeout + GRACE;
+        let path = paths::broker(self.broker);
+        loop {
             // Ours after all, of our own expired session, or somebody's.
             let (found, gone) = until_known(store, || store.exists_watch(&path)).await?;
             match found {
-                None => {}
-                Some(stat) if stat.ephemeral_owner == store.session_id() => return Ok(stat.czxid),
+                None => return Ok(None),
+                Some(stat) if stat.ephemeral_owner == store.session_id() => return Ok(Some(stat.czxid)),
                 Some(stat) if former_session == Some(stat.ephemeral_owner) => {
                     match until_known(store, || store.delete(&path, -1)).await {
                         Ok(()) | Err(Error::NoNode(_)) => {}
                         Err(error) => return Err(error.into()),
                     }
                 }
-                Some(_) => {
-                    tracing::warn!(broker = %self.broker, "another session holds this broker's registration, waiting for its end");
+                Some(stat) => {
+                    let session = stat.ephemeral_owner;
+                    tracing::warn!(broker = %self.broker, session, "another session holds this broker's registration, waiting for its end");
                     if tokio::time::timeout_at(deadline, gone).await.is_err() {
                         return Err(RegistrationError::IdTaken(self.broker));
                     }
@@ -192,7 +235,8 @@ mod tests {
                 port,
             }],
             rack: Some("dc1".into()),
-            patience: Duration::from_secs(20),
+            session_timeout: Duration::from_secs(18),
+            notes: None,
         }
     }
 
@@ -218,7 +262,7 @@ mod tests {
         let (first, second) = (tree.session(), tree.session());
         let epoch = registrar(1, 9092).register(&*first, 0, None).await.unwrap();
         assert_eq!(registrar(1, 9092).register(&*first, 0, None).await.unwrap(), epoch, "the same session again");
-        let refused = registrar(1, 9093).register(&*second, 0, None).await;
+        let refused = registrar(1, 9093).join(&*second, 0).await;
         assert!(matches!(refused, Err(RegistrationError::IdTaken(BrokerId(1)))), "{refused:?}");
         let taken_over = registrar(1, 9092).register(&*second, 0, Some(first.session_id())).await.unwrap();
         assert!(taken_over > epoch, "a new registration has a new broker epoch");
@@ -230,7 +274,7 @@ mod tests {
         let (old, new) = (tree.session(), tree.session());
         let first = registrar(1, 9092).register(&*old, 0, None).await.unwrap();
         let registrar = registrar(1, 9092);
-        let (again, expired) = tokio::join!(registrar.register(&*new, 0, None), tree.expire(old.session_id()));
+        let (again, expired) = tokio::join!(registrar.join(&*new, 0), tree.expire(old.session_id()));
         expired.unwrap();
         assert!(again.unwrap() > first);
     }

@@ -45,7 +45,7 @@ pub async fn start(
     on_change: OnConfigChange,
 ) -> Result<ControllerHandle, RegistrationError> {
     let store = parts.session.store();
-    let epoch = parts.registrar.register(&*store, parts.clock.wall_ms(), None).await?;
+    let epoch = parts.registrar.join(&*store, parts.clock.wall_ms()).await?;
     parts.receiver.registered(epoch);
     tracing::info!(broker = %parts.broker, broker_epoch = epoch, "registered");
     // A controller that was replaced may see this registration before it learns that it was. It must find no ear: what it

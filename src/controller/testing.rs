@@ -169,7 +169,8 @@ impl Node {
                 port: 24000 + id.0 as u16,
             }],
             rack: None,
-            patience: Duration::from_secs(20),
+            session_timeout: Duration::from_secs(18),
+            notes: None,
         };
         let peers = Recorder {
             inner: OnlyMe { broker: id, receiver: receiver.clone(), spawner: spawner.clone() },

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use super::disk::SimDisk;
@@ -21,6 +21,7 @@ use crate::metastore::embedded::EmbeddedStore;
 use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult, SessionState, Sessions, Stat, Watch};
 use crate::random::SeededRandom;
 use crate::spawn::{Job, Shutdown, ShutdownTrigger, Spawner, Task};
+use crate::storage::machine::Machine;
 use crate::types::BrokerId;
 
 /// tokio's time, from a fixed wall time on.
@@ -61,6 +62,35 @@ impl Spawner for Inline {
     }
 }
 
+/// As [`Inline`], for one process that can be killed.
+#[derive(Clone, Debug, Default)]
+struct Process(Arc<Mutex<Vec<AbortHandle>>>);
+
+impl Process {
+    fn run(&self, task: Task) {
+        let mut tasks = self.0.lock();
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(tokio::spawn(task).abort_handle());
+    }
+
+    /// Ends every task where it waits, as SIGKILL does.
+    fn kill(&self) {
+        self.0.lock().drain(..).for_each(|task| task.abort());
+    }
+}
+
+impl Spawner for Process {
+    fn data(&self, task: Task) {
+        self.run(task);
+    }
+    fn control(&self, task: Task) {
+        self.run(task);
+    }
+    fn blocking(&self, job: Job) {
+        job();
+    }
+}
+
 /// What happened, in order, as text.
 #[derive(Clone, Debug, Default)]
 pub struct Trace(Arc<Mutex<String>>);
@@ -90,6 +120,18 @@ pub struct SimBroker {
     pub disk: SimDisk,
     stop: ShutdownTrigger,
     running: JoinHandle<Result<(), RunError>>,
+    process: Process,
+    /// Those it opened: they outlive a process that is killed.
+    sessions: OpenSessions,
+}
+
+type OpenSessions = Arc<Mutex<Vec<Arc<dyn Metastore>>>>;
+
+/// What a killed broker leaves. Its sessions are over when this is dropped.
+pub struct Remains {
+    /// As the next process finds it.
+    pub disk: SimDisk,
+    _sessions: OpenSessions,
 }
 
 impl World {
@@ -107,22 +149,43 @@ impl World {
 
     /// Starts broker `id` on a disk of its own, or on one it had before.
     pub fn start(&self, id: i32, disk: Option<SimDisk>, overrides: &[String]) -> Result<SimBroker, ConfigError> {
-        let sessions = Traced { who: id, inner: self.tree.clone(), trace: self.trace.clone() };
-        self.start_on(Store::Sessions(Arc::new(sessions)), id, disk, overrides)
+        self.start_at(World::machine(id), id, disk, overrides)
+    }
+
+    /// The machine on which broker `id` starts, if nothing else is said.
+    pub fn machine(id: i32) -> Machine {
+        Machine { boot: Some(format!("boot-{id}")), id: Some(format!("machine-{id}")) }
+    }
+
+    /// As [`World::start`], on another machine.
+    pub fn start_at(
+        &self,
+        machine: Machine,
+        id: i32,
+        disk: Option<SimDisk>,
+        overrides: &[String],
+    ) -> Result<SimBroker, ConfigError> {
+        let open = OpenSessions::default();
+        let sessions =
+            Traced { who: id, inner: self.tree.clone(), trace: self.trace.clone(), open: Arc::downgrade(&open) };
+        self.start_on(Store::Sessions(Arc::new(sessions)), open, machine, id, disk, overrides)
     }
 
     /// Starts a broker alone, with its metastore in its first log directory.
     pub fn start_alone(&self, id: i32, disk: Option<SimDisk>, overrides: &[String]) -> Result<SimBroker, ConfigError> {
-        self.start_on(Store::Embedded, id, disk, overrides)
+        self.start_on(Store::Embedded, OpenSessions::default(), World::machine(id), id, disk, overrides)
     }
 
     fn start_on(
         &self,
         store: Store,
+        sessions: OpenSessions,
+        machine: Machine,
         id: i32,
         disk: Option<SimDisk>,
         overrides: &[String],
     ) -> Result<SimBroker, ConfigError> {
+        let process = Process::default();
         let port = World::port(id);
         let own = [
             format!("broker.id={id}"),
@@ -137,14 +200,15 @@ impl World {
             listeners: vec![Box::new(self.net.listener("PLAINTEXT", port))],
             connector: Arc::new(self.net.connector(BrokerId(id))),
             disk: Arc::new(disk.clone()),
+            machine,
             clock: self.clock.clone(),
             store,
             random: Arc::new(SeededRandom::new(self.seed.wrapping_add(u64::from(id.unsigned_abs())))),
-            spawner: Arc::new(Inline),
+            spawner: Arc::new(process.clone()),
             shutdown,
             host_name: format!("broker{id}"),
         };
-        Ok(SimBroker { disk, stop, running: tokio::spawn(broker::run(parts)) })
+        Ok(SimBroker { disk, stop, running: tokio::spawn(broker::run(parts)), process, sessions })
     }
 }
 
@@ -152,6 +216,17 @@ impl SimBroker {
     /// Waits until it ends by itself.
     pub async fn ended(self) -> io::Result<Result<(), RunError>> {
         Ok(self.running.await?)
+    }
+
+    /// Ends it as SIGKILL does: what it wrote is on its disk, synced or not, and nobody was told.
+    pub async fn kill(self) -> Remains {
+        self.running.abort();
+        self.process.kill();
+        // An error says that it was aborted.
+        let _ = self.running.await;
+        // What a task held when it was aborted goes with its next turn.
+        tokio::task::yield_now().await;
+        Remains { disk: self.disk.fork(), _sessions: self.sessions }
     }
 
     /// Stops it in order.
@@ -166,12 +241,17 @@ struct Traced {
     who: i32,
     inner: Arc<EmbeddedStore>,
     trace: Trace,
+    /// Theirs who hold the broker: a process that ends in order closes its sessions, one that is killed does not.
+    open: Weak<Mutex<Vec<Arc<dyn Metastore>>>>,
 }
 
 #[async_trait]
 impl Sessions for Traced {
     async fn open_session(&self) -> Result<Arc<dyn Metastore>, Error> {
         let inner = self.inner.session();
+        if let Some(open) = self.open.upgrade() {
+            open.lock().push(inner.clone());
+        }
         Ok(Arc::new(TracedSession { who: self.who, inner, trace: self.trace.clone() }))
     }
 }

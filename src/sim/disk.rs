@@ -57,6 +57,8 @@ pub struct SimDisk(Arc<Mutex<State>>);
 #[derive(Clone)]
 struct State {
     clock: Arc<dyn Clock>,
+    /// Its number: that of no copy of it.
+    device: u64,
     nodes: HashMap<u64, Node>,
     next: u64,
     /// Rises with each crash.
@@ -93,6 +95,7 @@ impl SimDisk {
     pub fn new(clock: Arc<dyn Clock>) -> SimDisk {
         SimDisk(Arc::new(Mutex::new(State {
             clock,
+            device: 1,
             nodes: HashMap::from([(ROOT, Node::Dir(DirNode::default()))]),
             next: ROOT + 1,
             life: 0,
@@ -117,6 +120,13 @@ impl SimDisk {
         let mut state = self.0.lock().clone();
         state.begin_life();
         SimDisk(Arc::new(Mutex::new(state)))
+    }
+
+    /// The same files on another disk, as `cp -a` makes them.
+    pub fn copy(&self) -> SimDisk {
+        let copy = self.fork();
+        copy.0.lock().device += 1;
+        copy
     }
 
     /// What [`SimDisk::crash`] would leave, as another disk; this one goes on.

@@ -35,6 +35,16 @@ pub fn read_if_there(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>
 /// Puts `bytes` in place of `path`, durably: after a crash the old or the new content is there, never a mixture.
 pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_unsynced_dir(disk, path, bytes)?;
+    sync_parent(disk, path)
+}
+
+/// Like [`replace`]; nobody but the owner may read it.
+pub fn replace_private(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_by(disk, path, bytes, Open::CreatePrivate)?;
+    sync_parent(disk, path)
+}
+
+fn sync_parent(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(dir) => disk.sync_dir(dir),
         None => Ok(()),
@@ -43,8 +53,12 @@ pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Like [`replace`]; the new name is durable only after the caller's `sync_dir`.
 pub fn replace_unsynced_dir(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_by(disk, path, bytes, Open::Create)
+}
+
+fn replace_by(disk: &dyn Disk, path: &Path, bytes: &[u8], how: Open) -> io::Result<()> {
     let temporary = with_suffix(path, ".tmp");
-    let file = disk.open(&temporary, Open::Create)?;
+    let file = disk.open(&temporary, how)?;
     file.set_len(0)?;
     file.write_all_at(bytes, 0)?;
     file.sync()?;

@@ -15,6 +15,8 @@ pub enum Open {
     ReadWrite,
     /// Made when absent.
     Create,
+    /// As `Create`; one that is made is its owner's alone (0600).
+    CreatePrivate,
     /// Must not exist.
     CreateNew,
 }
@@ -36,6 +38,13 @@ pub struct FileInfo {
     pub is_dir: bool,
 }
 
+/// Which file it is, whatever its name: a copy is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    pub device: u64,
+    pub inode: u64,
+}
+
 /// Bytes of the file system a directory lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
@@ -48,6 +57,8 @@ pub struct DiskSpace {
 pub trait Disk: Send + Sync + Debug {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
     fn info(&self, path: &Path) -> io::Result<FileInfo>;
+    /// Without opening it: to close a file drops the process's locks on it.
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity>;
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Replaces `to` when it is there. Durable after `sync_dir` of the parent.

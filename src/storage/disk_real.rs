@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, fcntl_lock, statvfs};
 
-use super::disk::{DirEntry, Disk, DiskFile, DiskSpace, FileInfo, Open};
+use super::disk::{DirEntry, Disk, DiskFile, DiskSpace, FileIdentity, FileInfo, Open};
 
 /// Files through the operating system's page cache.
 #[derive(Debug, Default)]
@@ -29,6 +29,7 @@ impl Disk for RealDisk {
             Open::Read => &mut options,
             Open::ReadWrite => options.write(true),
             Open::Create => options.write(true).create(true).truncate(false),
+            Open::CreatePrivate => options.write(true).create(true).truncate(false).mode(0o600),
             Open::CreateNew => options.write(true).create_new(true),
         };
         Ok(Arc::new(RealFile(options.open(path)?)))
@@ -41,6 +42,11 @@ impl Disk for RealDisk {
             Err(before) => -(before.duration().as_millis() as i64),
         };
         Ok(FileInfo { len: meta.len(), modified_ms, is_dir: meta.is_dir() })
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        let meta = fs::metadata(path)?;
+        Ok(FileIdentity { device: meta.dev(), inode: meta.ino() })
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {

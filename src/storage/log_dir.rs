@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::checkpoint_file::Checkpoints;
-use super::disk::Disk;
+use super::disk::{Disk, FileIdentity};
 use super::file_cache::FileCache;
 use crate::clock::Clock;
 use crate::config::TopicConfig;
@@ -97,6 +97,11 @@ impl LogDir {
     pub fn lock(&self) -> io::Result<()> {
         *self.lock.lock() = Some(self.around.disk.lock(&self.path.join(".lock"))?);
         Ok(())
+    }
+
+    /// Which file the lock is.
+    pub(super) fn lock_identity(&self) -> io::Result<FileIdentity> {
+        self.around.disk.identity(&self.path.join(".lock"))
     }
 
     /// Lets go of the lock; with `remove` the file goes too, as after an orderly stop.

@@ -1,10 +1,12 @@
 //! All logs of a broker over all its log directories: load, create, delete, checkpoints, retention, offline directories.
 //!
-//! Loading and the orderly stop live in `loading`, what the timer asks for in `due`, moves between directories in `moves`.
+//! Loading and the orderly stop live in `loading`, what the timer asks for in `due`, moves between directories in `moves`,
+//! which lives of the broker are over in `sessions`.
 
 mod due;
 mod loading;
 mod moves;
+mod sessions;
 
 pub use moves::MoveError;
 

@@ -53,8 +53,10 @@ pub(crate) mod atomic_file;
 pub mod checkpoint;
 mod checkpoint_file;
 pub mod clean_marker;
+pub mod machine;
 pub mod meta_properties;
 pub mod partition_metadata;
+pub mod session_file;
 
 pub mod file_cache;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::node::{DirNode, FileChange, FileNode, Node};
 use super::{Change, Fault, ROOT, SimDisk, State};
-use crate::storage::disk::{DirEntry, Disk, DiskFile, DiskSpace, FileInfo, Open};
+use crate::storage::disk::{DirEntry, Disk, DiskFile, DiskSpace, FileIdentity, FileInfo, Open};
 
 impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
@@ -16,7 +16,7 @@ impl Disk for SimDisk {
         let id = match (state.find(path), how) {
             (Ok(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Ok(id), _) => id,
-            (Err(e), Open::Create | Open::CreateNew) if e.kind() == io::ErrorKind::NotFound => {
+            (Err(e), Open::Create | Open::CreatePrivate | Open::CreateNew) if e.kind() == io::ErrorKind::NotFound => {
                 let (parent, name) = state.parent(path)?;
                 let file = FileNode::new(state.clock.wall_ms());
                 state.add(path, parent, &name, Node::File(file))?
@@ -36,6 +36,12 @@ impl Disk for SimDisk {
             }
             _ => Ok(FileInfo { len: 0, modified_ms: 0, is_dir: true }),
         }
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        let state = self.0.lock();
+        state.powered()?;
+        Ok(FileIdentity { device: state.device, inode: state.find(path)? })
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
