@@ -4,16 +4,19 @@
 
 #[path = "support/zookeeper.rs"]
 mod zookeeper;
+#[path = "support/zookeeper_proxy.rs"]
+mod zookeeper_proxy;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use klamm::metastore::zookeeper::{ZooKeeper, ZooKeeperConfig};
+use klamm::metastore::zookeeper::{Login, ZooKeeper, ZooKeeperConfig};
 use klamm::metastore::{CreateMode, Error, Metastore, MultiError, Op, SessionState, Sessions, conformance};
 use klamm::spawn::{Spawner, Task};
-use zookeeper::{Proxy, Server};
+use zookeeper::Server;
+use zookeeper_proxy::Proxy;
 
 struct Tokio;
 
@@ -30,9 +33,17 @@ impl Spawner for Tokio {
 }
 
 fn ensemble(connect: String, session_timeout_ms: u32) -> ZooKeeper {
-    let config =
-        ZooKeeperConfig { connect, session_timeout_ms, connection_timeout_ms: 10_000, max_in_flight_requests: 10 };
-    ZooKeeper::new(config, Arc::new(Tokio)).unwrap()
+    ZooKeeper::new(config(connect, session_timeout_ms), Arc::new(Tokio)).unwrap()
+}
+
+fn config(connect: String, session_timeout_ms: u32) -> ZooKeeperConfig {
+    ZooKeeperConfig {
+        connect,
+        session_timeout_ms,
+        connection_timeout_ms: 60_000,
+        max_in_flight_requests: 10,
+        login: None,
+    }
 }
 
 async fn session(address: String, session_timeout_ms: u32) -> Arc<dyn Metastore> {
@@ -60,7 +71,7 @@ async fn conforms() {
 #[tokio::test]
 async fn a_lost_reply_is_unknown_and_can_be_read_back() {
     let Some(server) = Server::start().await else { return };
-    let proxy = Proxy::before(&server).await;
+    let proxy = Proxy::before(server.address()).await;
     let direct = session(server.address(), 6_000).await;
     let store = session(proxy.address(), 6_000).await;
 
@@ -94,7 +105,7 @@ async fn a_lost_reply_is_unknown_and_can_be_read_back() {
 #[tokio::test]
 async fn a_read_is_asked_again() {
     let Some(server) = Server::start().await else { return };
-    let proxy = Proxy::before(&server).await;
+    let proxy = Proxy::before(server.address()).await;
     let store = session(proxy.address(), 6_000).await;
     store.create("/a", Some(data("x")), CreateMode::Persistent).await.unwrap();
     proxy.hold();
@@ -117,7 +128,7 @@ async fn a_read_is_asked_again() {
 #[tokio::test]
 async fn watches_hold_across_a_cut() {
     let Some(server) = Server::start().await else { return };
-    let proxy = Proxy::before(&server).await;
+    let proxy = Proxy::before(server.address()).await;
     let direct = session(server.address(), 20_000).await;
     let store = session(proxy.address(), 20_000).await;
     for path in ["/data", "/gone", "/parent", "/later", "/quiet"] {
@@ -155,7 +166,7 @@ async fn watches_hold_across_a_cut() {
 #[tokio::test]
 async fn a_session_outlives_the_clients_patience() {
     let Some(mut server) = Server::start().await else { return };
-    let store = session(server.address() + "/root", 3_000).await;
+    let store = session(server.address() + "/root", 10_000).await;
     store.create("/mine", Some(data("x")), CreateMode::Ephemeral).await.unwrap();
     let (_, _, watch) = store.get_watch("/mine").await.unwrap();
     server.kill();
@@ -180,7 +191,7 @@ async fn a_session_outlives_the_clients_patience() {
 #[tokio::test]
 async fn only_the_servers_refusal_is_expiry() {
     let Some(server) = Server::start().await else { return };
-    let proxy = Proxy::before(&server).await;
+    let proxy = Proxy::before(server.address()).await;
     let direct = session(server.address(), 6_000).await;
     let behind = ensemble(proxy.address(), 1_000);
     let store = behind.open_session().await.unwrap();
@@ -207,9 +218,48 @@ async fn only_the_servers_refusal_is_expiry() {
 }
 
 #[tokio::test]
+async fn a_session_outlives_answers_that_do_not_come() {
+    let Some(server) = Server::start().await else { return };
+    let proxy = Proxy::before(server.address()).await;
+    let store = session(proxy.address(), 6_000).await;
+    store.create("/mine", None, CreateMode::Ephemeral).await.unwrap();
+    let (_, _, watch) = store.get_watch("/mine").await.unwrap();
+    // What is sent arrives, so the server has no reason to end the session. The client gives it up, and its watches.
+    proxy.hold();
+    watch.await;
+    assert_eq!(*store.session_states().borrow(), SessionState::Disconnected);
+    proxy.heal();
+    until(&*store, SessionState::Connected).await;
+    assert_eq!(store.get("/mine").await.unwrap().1.ephemeral_owner, store.session_id());
+}
+
+#[tokio::test]
+async fn a_session_that_somebody_ended_has_expired() {
+    let Some(server) = Server::start().await else { return };
+    let proxy = Proxy::before(server.address()).await;
+    let store = session(proxy.address(), 20_000).await;
+    store.create("/mine", None, CreateMode::Ephemeral).await.unwrap();
+    let (_, _, watch) = store.get_watch("/mine").await.unwrap();
+    proxy.expire().await;
+    watch.await;
+    until(&*store, SessionState::Expired).await;
+    assert_eq!(store.get("/mine").await, Err(Error::SessionExpired));
+    assert_eq!(session(server.address(), 6_000).await.exists("/mine").await, Ok(None));
+}
+
+#[tokio::test]
+async fn hosts_that_cannot_be_resolved_or_reached_are_passed_over() {
+    let Some(server) = Server::start().await else { return };
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let hosts = format!("nowhere.invalid:2181,{taken},{}", server.address());
+    let store = session(hosts, 20_000).await;
+    store.create("/a", None, CreateMode::Persistent).await.unwrap();
+}
+
+#[tokio::test]
 async fn ten_requests_are_in_flight_at_most() {
     let Some(server) = Server::start().await else { return };
-    let proxy = Proxy::before(&server).await;
+    let proxy = Proxy::before(server.address()).await;
     let store = session(proxy.address(), 20_000).await;
     let before = proxy.requests();
     proxy.hold();
@@ -259,14 +309,49 @@ async fn what_the_server_would_not_take_is_refused_here() {
 #[tokio::test]
 async fn nobody_there_is_said_in_words() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let config = ZooKeeperConfig {
-        connect: format!("{port}/x"),
-        session_timeout_ms: 1_000,
-        connection_timeout_ms: 1_000,
-        max_in_flight_requests: 10,
-    };
-    let Err(Error::Other(why)) = ZooKeeper::new(config, Arc::new(Tokio)).unwrap().open_session().await else {
+    let alone = ZooKeeperConfig { connection_timeout_ms: 1_000, ..config(format!("{port}/x"), 1_000) };
+    let Err(Error::Other(why)) = ZooKeeper::new(alone, Arc::new(Tokio)).unwrap().open_session().await else {
         panic!("connected")
     };
-    assert!(why.starts_with(&format!("cannot connect to ZooKeeper at {port}: ")), "{why}");
+    let words = format!(
+        "cannot connect to ZooKeeper at {port}: not within 1000 ms (zookeeper.connection.timeout.ms): {port}: "
+    );
+    assert!(why.starts_with(&words) && why.contains("refused"), "{why}");
+}
+
+#[tokio::test]
+async fn one_that_comes_late_is_waited_for() {
+    let Some(mut server) = Server::start().await else { return };
+    server.kill();
+    let opening = tokio::spawn(session(server.address(), 2_000));
+    // Longer than the crate's own patience with a new session, which is the session timeout.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert!(!opening.is_finished());
+    server.run().await;
+    assert_eq!(opening.await.unwrap().exists("/nobody").await, Ok(None));
+}
+
+#[tokio::test]
+async fn logs_in_where_a_login_is_asked_for() {
+    let Some(server) = Server::with_login("a \"secret\"".replace('"', "\\\"").as_str()).await else { return };
+    let login = |password: &str| Some(Login { user: "kafka".to_owned(), password: password.to_owned() });
+    let open = async |login: Option<Login>| {
+        let config = ZooKeeperConfig { login, ..config(server.address() + "/kafka", 6_000) };
+        ZooKeeper::new(config, Arc::new(Tokio)).unwrap().open_session().await
+    };
+    let store = open(login("a \"secret\"")).await.unwrap();
+    store.create("/a", Some(data("x")), CreateMode::Persistent).await.unwrap();
+    assert_eq!(store.get("/a").await.unwrap().0, "x");
+    for stranger in [login("another"), None] {
+        let Err(Error::Other(why)) = open(stranger.clone()).await else { panic!("let in as {stranger:?}") };
+        assert!(why.contains("auth") && !why.contains("another"), "{why}");
+    }
+    // A connection that is lost is logged in again.
+    let proxy = Proxy::before(server.address()).await;
+    let behind = ZooKeeperConfig { login: login("a \"secret\""), ..config(proxy.address() + "/kafka", 6_000) };
+    let store = ZooKeeper::new(behind, Arc::new(Tokio)).unwrap().open_session().await.unwrap();
+    proxy.cut();
+    until(&*store, SessionState::Disconnected).await;
+    proxy.heal();
+    assert_eq!(store.get("/a").await.unwrap().0, "x");
 }

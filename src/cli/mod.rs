@@ -24,6 +24,7 @@ mod refusal;
 mod rows;
 mod server;
 mod topics;
+mod zookeeper_login;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

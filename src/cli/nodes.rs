@@ -7,6 +7,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use tokio::runtime::Builder;
 
+use super::zookeeper_login;
 use crate::metastore::zookeeper::{ZooKeeper, ZooKeeperConfig};
 use crate::metastore::{Error, Metastore, Sessions};
 use crate::spawn::Threads;
@@ -28,6 +29,7 @@ pub fn in_session<T>(connect: &str, work: impl AsyncFnOnce(&dyn Metastore) -> an
         session_timeout_ms: TIMEOUT_MS,
         connection_timeout_ms: TIMEOUT_MS,
         max_in_flight_requests: IN_FLIGHT,
+        login: zookeeper_login::of_environment()?,
     };
     let zookeeper = ZooKeeper::new(config, threads.clone())?;
     let done = runtime.block_on(async {

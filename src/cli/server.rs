@@ -15,6 +15,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use super::zookeeper_login;
 use crate::broker::{self, Parts, Store};
 use crate::clock::SystemClock;
 use crate::config::{BrokerConfig, Warning};
@@ -170,6 +171,7 @@ fn store(config: &BrokerConfig, spawner: Arc<dyn Spawner>) -> anyhow::Result<Sto
         session_timeout_ms: config.zookeeper_session_timeout_ms.unsigned_abs(),
         connection_timeout_ms: config.zookeeper_connection_timeout_ms.unsigned_abs(),
         max_in_flight_requests: in_flight.unwrap_or(10),
+        login: zookeeper_login::of_environment()?,
     };
     Ok(Store::Sessions(Arc::new(ZooKeeper::new(zookeeper, spawner)?)))
 }

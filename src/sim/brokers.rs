@@ -176,6 +176,17 @@ impl World {
         self.start_on(Store::Embedded, OpenSessions::default(), World::machine(id), id, disk, overrides)
     }
 
+    /// Starts a broker on a metastore that is not this world's own.
+    pub fn start_with(
+        &self,
+        store: Store,
+        id: i32,
+        disk: Option<SimDisk>,
+        overrides: &[String],
+    ) -> Result<SimBroker, ConfigError> {
+        self.start_on(store, OpenSessions::default(), World::machine(id), id, disk, overrides)
+    }
+
     fn start_on(
         &self,
         store: Store,
@@ -186,6 +197,22 @@ impl World {
         overrides: &[String],
     ) -> Result<SimBroker, ConfigError> {
         let process = Process::default();
+        let disk = disk.unwrap_or_else(|| SimDisk::new(self.clock.clone()));
+        let (stop, shutdown) = Shutdown::new();
+        let parts = Parts { machine, ..self.parts(store, id, &disk, overrides, Arc::new(process.clone()), shutdown)? };
+        Ok(SimBroker { disk, stop, running: tokio::spawn(broker::run(parts)), process, sessions })
+    }
+
+    /// What broker `id` is made of, to be run by the caller.
+    pub fn parts(
+        &self,
+        store: Store,
+        id: i32,
+        disk: &SimDisk,
+        overrides: &[String],
+        spawner: Arc<dyn Spawner>,
+        shutdown: Shutdown,
+    ) -> Result<Parts, ConfigError> {
         let port = World::port(id);
         let own = [
             format!("broker.id={id}"),
@@ -193,22 +220,19 @@ impl World {
             format!("log.dirs=/broker{id}"),
         ];
         let (config, _) = BrokerConfig::load(&[], &[&own[..], overrides].concat())?;
-        let disk = disk.unwrap_or_else(|| SimDisk::new(self.clock.clone()));
-        let (stop, shutdown) = Shutdown::new();
-        let parts = Parts {
+        Ok(Parts {
             config,
             listeners: vec![Box::new(self.net.listener("PLAINTEXT", port))],
             connector: Arc::new(self.net.connector(BrokerId(id))),
             disk: Arc::new(disk.clone()),
-            machine,
+            machine: World::machine(id),
             clock: self.clock.clone(),
             store,
             random: Arc::new(SeededRandom::new(self.seed.wrapping_add(u64::from(id.unsigned_abs())))),
-            spawner: Arc::new(process.clone()),
+            spawner,
             shutdown,
             host_name: format!("broker{id}"),
-        };
-        Ok(SimBroker { disk, stop, running: tokio::spawn(broker::run(parts)), process, sessions })
+        })
     }
 }
 

@@ -33,7 +33,7 @@ impl Client {
 
     /// As [`Client::connect`], with a client id.
     pub async fn connect_as(world: &World, broker: i32, id: &'static str) -> Client {
-        for _ in 0..1_000 {
+        for _ in 0..60_000 {
             if let Ok(stream) = world.net.connect(World::port(broker)) {
                 let trace = world.trace.clone();
                 return Client { stream, client_id: id, broker, correlation: 0, trace };
@@ -91,7 +91,7 @@ impl Client {
 
     /// Asks until `wanted` is so.
     pub async fn metadata_until(&mut self, wanted: impl Fn(&MetadataResponse) -> bool) -> MetadataResponse {
-        for _ in 0..1_000 {
+        for _ in 0..6_000 {
             let metadata = self.metadata().await;
             if wanted(&metadata) {
                 return metadata;

@@ -6,7 +6,7 @@ use crate::metastore::{Error, path};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConnectString {
-    /// `host:port,host:port`.
+    /// `host:port,host:port`, each with its port.
     pub hosts: String,
     /// `None` = the root.
     pub chroot: Option<String>,
@@ -22,18 +22,25 @@ impl ConnectString {
         if hosts.is_empty() {
             return Err("names no host".to_owned());
         }
-        for host in &hosts {
-            let port = match host.rsplit_once(':') {
-                Some((name, port)) if !name.contains(':') || name.ends_with(']') => port,
-                _ => "2181",
+        let with_port = |host: &str| {
+            let (name, port) = match host.rsplit_once(':') {
+                Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, port),
+                _ => (host, "2181"),
             };
-            if !port.parse::<u16>().is_ok_and(|port| port > 0) {
-                return Err(format!("{host:?} has no port between 1 and 65535"));
+            match port.parse::<u16>() {
+                Ok(port @ 1..) => Ok(format!("{name}:{port}")),
+                _ => Err(format!("{host:?} has no port between 1 and 65535")),
             }
-        }
+        };
+        let hosts: Vec<String> = hosts.into_iter().map(with_port).collect::<Result<_, _>>()?;
         path::validate(chroot, false).map_err(|error| error.to_string())?;
         let chroot = (chroot != "/").then(|| chroot.to_owned());
         Ok(ConnectString { hosts: hosts.join(","), chroot })
+    }
+
+    /// As the crate reads it.
+    pub fn with_chroot(&self) -> String {
+        format!("{}{}", self.hosts, self.chroot.as_deref().unwrap_or_default())
     }
 
     /// The client below the chroot.
@@ -54,8 +61,8 @@ mod tests {
         for (text, hosts, chroot) in [
             ("localhost:2181", "localhost:2181", None),
             ("a:1,b:2/kafka/prod", "a:1,b:2", Some("/kafka/prod")),
-            (" a:1 , b ,/", "a:1,b", None),
-            ("[::1]:2181,[::2]/x", "[::1]:2181,[::2]", Some("/x")),
+            (" a:1 , b ,/", "a:1,b:2181", None),
+            ("[::1]:2182,[::2]/x", "[::1]:2182,[::2]:2181", Some("/x")),
         ] {
             let parsed = ConnectString { hosts: hosts.into(), chroot: chroot.map(str::to_owned) };
             assert_eq!(ConnectString::parse(text), Ok(parsed), "{text}");

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot, watch};
 use zookeeper_client as zk;
 
-use super::connect_string::ConnectString;
-use super::{ZooKeeperConfig, connector, convert};
+use super::convert;
+use super::way::Way;
 use crate::metastore::schema::paths::PRODUCER_ID_BLOCK;
 use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult, SessionState, Stat, Watch, path};
 
@@ -18,8 +18,8 @@ use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult, S
 const REQUEST_LIMIT: usize = 0xfffff;
 /// Bytes of a request beside paths and data, at most: headers, lengths, the open ACL.
 const OVERHEAD_PER_OPERATION: usize = 80;
-/// Between attempts to take the session up again.
-const RETRY: Duration = Duration::from_millis(200);
+/// Before a login is tried again that a server refused.
+const LOGIN_AGAIN: Duration = Duration::from_secs(10);
 
 /// What the calls and the supervisor share.
 struct Link {
@@ -43,24 +43,19 @@ impl Session {
     /// The session, and its supervisor to be spawned.
     pub fn new(
         client: zk::Client,
-        to: ConnectString,
-        config: &ZooKeeperConfig,
+        way: Arc<Way>,
+        max_in_flight_requests: usize,
     ) -> (Session, impl Future<Output = ()> + Send + 'static) {
         let (open, closed) = oneshot::channel();
-        let supervised = Supervised {
-            session: client.session().clone(),
-            states: client.state_watcher(),
-            session_timeout_ms: config.session_timeout_ms,
-            to,
-        };
-        let chroot_len = supervised.to.chroot.as_ref().map_or(0, String::len);
+        let supervised = Supervised { session: client.session().clone(), states: client.state_watcher(), way };
+        let chroot_len = supervised.way.to.chroot.as_ref().map_or(0, String::len);
         let id = client.session_id().0;
         let link = Arc::new(Link {
             client: Mutex::new(Some(client)),
             generation: watch::Sender::new(0),
             states: watch::Sender::new(SessionState::Connected),
         });
-        let in_flight = Semaphore::new(config.max_in_flight_requests.max(1));
+        let in_flight = Semaphore::new(max_in_flight_requests.max(1));
         let supervisor = supervised.run(link.clone(), closed);
         (Session { link, id, chroot_len, in_flight, _open: open }, supervisor)
     }
@@ -148,8 +143,7 @@ impl Drop for Session {
 struct Supervised {
     session: zk::SessionInfo,
     states: zk::StateWatcher,
-    to: ConnectString,
-    session_timeout_ms: u32,
+    way: Arc<Way>,
 }
 
 impl Supervised {
@@ -197,18 +191,16 @@ impl Supervised {
     /// A new client with the old session; `None` when a server says that it is gone.
     async fn reopen(&self) -> Option<zk::Client> {
         loop {
-            let connector = connector(self.session_timeout_ms).with_session(self.session.clone());
-            match connector.connect(&self.to.hosts).await {
+            match self.way.resume(&self.session).await {
                 Ok(client) => {
-                    let client = self.to.enter(client).ok()?;
                     // The server may lag behind the one before: what was seen must stay seen.
-                    let _ = client.sync("/").await;
+                    let _ = catch_up(client.clone()).await;
                     return Some(client);
                 }
                 Err(zk::Error::SessionExpired) => return None,
                 Err(error) => {
-                    tracing::warn!(session = %self.session.id(), %error, "cannot reach ZooKeeper; trying again");
-                    tokio::time::sleep(RETRY).await;
+                    tracing::error!(session = %self.session.id(), %error, "ZooKeeper refuses to go on with the session");
+                    tokio::time::sleep(LOGIN_AGAIN).await;
                 }
             }
         }
@@ -236,6 +228,18 @@ impl Link {
         *current = None;
         self.generation.send_modify(|generation| *generation += 1);
         self.state(SessionState::Expired);
+    }
+}
+
+/// Returns when this client's server has all that was committed before: behind a transaction that changes nothing. A `sync`
+/// is not enough: the leader does not let it wait for what followers have applied and it has not (seen on a 3.8).
+async fn catch_up(client: zk::Client) -> Result<(), zk::Error> {
+    let mut nothing = client.new_multi_writer();
+    nothing.add_check_version("/", -1)?;
+    match nothing.commit().await {
+        // Refused, it has its place among the transactions all the same.
+        Ok(_) | Err(zk::MultiWriteError::OperationFailed { .. }) => Ok(()),
+        Err(zk::MultiWriteError::RequestFailed { source }) => Err(source),
     }
 }
 
@@ -344,7 +348,7 @@ impl Metastore for Session {
     }
 
     async fn sync(&self, path: &str) -> Result<(), Error> {
-        self.read(path, |client, path| async move { client.sync(&path).await }).await
+        self.read(path, |client, _| catch_up(client)).await
     }
 
     fn session_id(&self) -> i64 {
