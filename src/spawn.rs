@@ -1,8 +1,9 @@
 //! Where work runs, as a value: threads in production, one current-thread runtime in a simulation.
 //!
 //! ```text
-//! main thread    control runtime: accepting, metastore session, controller, timers
-//! data-0..n      one current-thread runtime each: connections
+//! main thread    control runtime: accepting, metastore session, controller and what it says, timers
+//! replicas       one current-thread runtime, in a cluster: connections of followers, who read and never append
+//! data-0..n      one current-thread runtime each: connections of clients, and what this broker fetches
 //! blocking-0..m  plain threads, started when there is work, gone when idle: fsync, cold reads, recovery, deletion
 //! ```
 
@@ -32,6 +33,10 @@ pub type Job = Box<dyn FnOnce() + Send>;
 pub trait Spawner: Send + Sync {
     /// On one of the data runtimes (connections).
     fn data(&self, task: Task);
+    /// On the runtime of the followers' connections.
+    fn replicas(&self, task: Task) {
+        self.data(task);
+    }
     /// On the control thread: metastore session, controller, timers. Never blocks on file I/O.
     fn control(&self, task: Task);
     /// On the bounded pool for what may block: fsync, cold reads, recovery, deletion.
@@ -99,6 +104,10 @@ impl Spawner for Scope {
         self.inner.data(task);
     }
 
+    fn replicas(&self, task: Task) {
+        self.inner.replicas(task);
+    }
+
     fn control(&self, task: Task) {
         let (ended, running) = (self.ended.clone(), self.running.subscribe());
         let task = watched(task, self.on_panic.clone());
@@ -156,6 +165,7 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
 /// Real threads.
 pub struct Threads {
     control: Handle,
+    replicas: Option<Handle>,
     data: Vec<Handle>,
     next: AtomicUsize,
     blocking: Arc<Pool>,
@@ -165,12 +175,19 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// `control` is the runtime of the thread that runs the broker; `data` runtimes and at most `blocking` further
-    /// threads are made here.
-    pub fn start(control: Handle, data: usize, blocking: usize, on_panic: OnPanic) -> io::Result<Threads> {
+    /// `control` is the runtime of the thread that runs the broker; `data` runtimes, one for followers `in_cluster`, and at
+    /// most `blocking` further threads are made here.
+    pub fn start(
+        control: Handle,
+        data: usize,
+        in_cluster: bool,
+        blocking: usize,
+        on_panic: OnPanic,
+    ) -> io::Result<Threads> {
         let (stop, stopped) = Shutdown::new();
         let mut threads = Threads {
             control,
+            replicas: None,
             data: Vec::new(),
             next: AtomicUsize::new(0),
             blocking: Arc::new(Pool::new(blocking.max(1), on_panic.clone())),
@@ -179,13 +196,22 @@ impl Threads {
             joins: Vec::new(),
         };
         for n in 0..data.max(1) {
-            let runtime = Builder::new_current_thread().enable_all().build()?;
-            threads.data.push(runtime.handle().clone());
-            let stopped = stopped.clone();
-            let run = move || runtime.block_on(stopped.requested());
-            threads.joins.push(thread::Builder::new().name(format!("data-{n}")).spawn(run)?);
+            let runtime = threads.run(format!("data-{n}"), stopped.clone())?;
+            threads.data.push(runtime);
+        }
+        if in_cluster {
+            threads.replicas = Some(threads.run("replicas".to_owned(), stopped)?);
         }
         Ok(threads)
+    }
+
+    /// Starts a thread with a runtime.
+    fn run(&mut self, name: String, stopped: Shutdown) -> io::Result<Handle> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let run = move || runtime.block_on(stopped.requested());
+        self.joins.push(thread::Builder::new().name(name).spawn(run)?);
+        Ok(handle)
     }
 
     /// Ends the data runtimes with whatever still runs on them, and waits for blocking jobs under way or queued.
@@ -204,6 +230,13 @@ impl Spawner for Threads {
         let n = self.next.fetch_add(1, Ordering::Relaxed) % self.data.len().max(1);
         if let Some(runtime) = self.data.get(n) {
             runtime.spawn(watched(task, self.on_panic.clone()));
+        }
+    }
+
+    fn replicas(&self, task: Task) {
+        match &self.replicas {
+            Some(runtime) => drop(runtime.spawn(watched(task, self.on_panic.clone()))),
+            None => self.data(task),
         }
     }
 
@@ -324,7 +357,7 @@ mod tests {
         let on_panic: OnPanic = Arc::new(move |text| {
             let _ = send.lock().send(text.to_owned());
         });
-        let threads = Threads::start(control.handle().clone(), 2, blocking, on_panic).expect("threads");
+        let threads = Threads::start(control.handle().clone(), 2, true, blocking, on_panic).expect("threads");
         (control, threads, panics)
     }
 

@@ -1,7 +1,7 @@
 //! What a handler is given and what it answers.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -73,8 +73,19 @@ pub struct Connection {
     pub listener: Arc<str>,
     pub peer: IpAddr,
     pub software: Mutex<Option<ClientSoftware>>,
+    /// It came in on the listener that is kept for the controller.
+    pub of_controller: bool,
+    /// Whether its first fetch was a follower's.
+    pub of_follower: OnceLock<bool>,
     /// For the wait of the request that is being served.
     pub alarm: Alarm,
+}
+
+impl Connection {
+    pub fn new(id: u64, listener: Arc<str>, peer: IpAddr, of_controller: bool) -> Connection {
+        let (software, of_follower, alarm) = Default::default();
+        Connection { id, listener, peer, software, of_controller, of_follower, alarm }
+    }
 }
 
 /// One request: where it came from, and what stood in front of it.

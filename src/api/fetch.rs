@@ -131,6 +131,7 @@ fn begin(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, Reply>,
     let snapshot = services.cluster.load();
     let mut topics = Topics { snapshot: &snapshot, last: None };
     let is_follower = request.replica_id.0 >= 0;
+    ctx.connection.of_follower.get_or_init(|| is_follower);
     let session = SessionRequest {
         id: request.session_id,
         epoch: request.session_epoch,

@@ -23,7 +23,7 @@ pub fn in_session<T>(connect: &str, work: impl AsyncFnOnce(&dyn Metastore) -> an
         eprintln!("{text}");
         process::exit(1);
     });
-    let threads = Arc::new(Threads::start(runtime.handle().clone(), 1, 1, halt).context("threads")?);
+    let threads = Arc::new(Threads::start(runtime.handle().clone(), 1, false, 1, halt).context("threads")?);
     let config = ZooKeeperConfig {
         connect: connect.to_owned(),
         session_timeout_ms: TIMEOUT_MS,

@@ -92,12 +92,13 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let control = Builder::new_current_thread().enable_all().build().context("the control runtime")?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let data_threads = usize::try_from(config.num_network_threads).unwrap_or(1).clamp(1, cores);
+    let in_cluster = config.zookeeper_connect.is_some();
     let blocking_threads = usize::try_from(config.background_threads).unwrap_or(1);
     let halt: OnPanic = Arc::new(|text| {
         tracing::error!("{text}; what it looked after cannot be trusted any more, the broker halts");
         process::exit(1);
     });
-    let threads = Threads::start(control.handle().clone(), data_threads, blocking_threads, halt)
+    let threads = Threads::start(control.handle().clone(), data_threads, in_cluster, blocking_threads, halt)
         .context("the broker's threads")?;
     let threads = Arc::new(threads);
     let (trigger, shutdown) = Shutdown::new();

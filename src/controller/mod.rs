@@ -27,6 +27,7 @@ mod batch;
 pub mod decide;
 
 pub mod channel;
+mod lanes;
 pub mod receiver;
 
 pub mod ask;

@@ -1,14 +1,17 @@
 //! The broker's end of the control channel: checks who speaks, then changes partitions and metadata.
 //!
-//! A request for an earlier life of this broker, or from a controller that was replaced, changes nothing. What
-//! touches the disk runs on the blocking pool; the control thread only waits for it.
+//! A request for an earlier life of this broker, or from a controller that was replaced, changes nothing. What touches the
+//! disk runs on the blocking pool, for each log directory in the order of the requests ([`Lanes`]); the control thread only
+//! waits for it, and the next request does not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::sync::{Mutex, oneshot};
 
+use super::lanes::Lanes;
 use super::message::{ControlAnswer, ControlBody, ControlRequest, DURING_DELETE, MetadataUpdate, StopReplica};
 use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, TopicMeta};
 use crate::metastore::schema::ConfigEntity;
@@ -27,9 +30,10 @@ pub struct ControlReceiver {
     configs: Arc<DynamicConfigs>,
     session: Arc<Session>,
     spawner: Arc<dyn Spawner>,
+    lanes: Lanes,
     deleted: TopicsDeleted,
     broker_epoch: Arc<AtomicI64>,
-    /// Highest seen. Held while a request is applied: those of a controller and of its successor may come at once.
+    /// Highest seen. Held until a request is in its lanes: those of a controller and of its successor may come at once.
     controller_epoch: Mutex<i32>,
 }
 
@@ -47,6 +51,7 @@ impl ControlReceiver {
             cluster,
             configs,
             session,
+            lanes: Lanes::new(spawner.clone()),
             spawner,
             deleted,
             broker_epoch: Arc::new(AtomicI64::new(-1)),
@@ -75,33 +80,35 @@ impl ControlReceiver {
         *seen = controller_epoch.max(*seen);
     }
 
-    /// One request after the other, in the order they come.
+    /// Requests take effect in the order they come, each log directory's in its own time.
     pub async fn receive(&self, request: ControlRequest) -> ControlAnswer {
-        let mut seen = self.controller_epoch.lock().await;
-        // A higher epoch than ours: the controller saw a registration we do not know of yet.
-        if request.broker_epoch >= 0 && request.broker_epoch < self.broker_epoch() {
-            return refuse(&request.body, ErrorCode::StaleBrokerEpoch);
-        }
-        if request.controller_epoch < *seen {
-            return refuse(&request.body, ErrorCode::StaleControllerEpoch);
-        }
-        *seen = request.controller_epoch;
-        match request.body {
-            ControlBody::LeaderAndIsr(update) => self.leader_and_isr(update.partitions).await,
-            ControlBody::UpdateMetadata(update) => {
-                self.cluster.update(|snapshot| {
-                    snapshot.controller = Some(request.controller);
-                    merge(snapshot, &update);
-                });
-                self.forget_deleted(&update).await;
-                ControlAnswer { error: ErrorCode::None, partitions: Vec::new() }
+        let applying = {
+            let mut seen = self.controller_epoch.lock().await;
+            // A higher epoch than ours: the controller saw a registration we do not know of yet.
+            if request.broker_epoch >= 0 && request.broker_epoch < self.broker_epoch() {
+                return refuse(&request.body, ErrorCode::StaleBrokerEpoch);
             }
-            ControlBody::StopReplica(partitions) => self.stop_replica(partitions).await,
-        }
+            if request.controller_epoch < *seen {
+                return refuse(&request.body, ErrorCode::StaleControllerEpoch);
+            }
+            *seen = request.controller_epoch;
+            match request.body {
+                ControlBody::LeaderAndIsr(update) => self.leader_and_isr(update.partitions).await,
+                ControlBody::UpdateMetadata(update) => {
+                    self.cluster.update(|snapshot| {
+                        snapshot.controller = Some(request.controller);
+                        merge(snapshot, &update);
+                    });
+                    self.forget_deleted(&update).await;
+                    return ControlAnswer { error: ErrorCode::None, partitions: Vec::new() };
+                }
+                ControlBody::StopReplica(partitions) => self.stop_replica(partitions),
+            }
+        };
+        applying.answer().await
     }
 
-    async fn leader_and_isr(&self, changes: Vec<LeaderAndIsr>) -> ControlAnswer {
-        let partitions: Vec<TopicPartition> = changes.iter().map(|change| change.tp.clone()).collect();
+    async fn leader_and_isr(&self, changes: Vec<LeaderAndIsr>) -> Applying {
         // A topic's creation announces no configuration change: its log must not be made with the defaults.
         let configs = self.configs.load();
         let unread: BTreeSet<&Arc<str>> = changes
@@ -115,20 +122,35 @@ impl ControlReceiver {
                 tracing::error!(%topic, %error, "configuration not read, using what is known");
             }
         }
-        let table = Arc::clone(&self.table);
-        let codes = self.on_disk(move || table.apply_leader_and_isr(&changes)).await;
-        answer(partitions, codes)
+        self.apply(changes, |change| &change.tp, |table, changes| table.apply_leader_and_isr(changes))
     }
 
-    async fn stop_replica(&self, asked: Vec<StopReplica>) -> ControlAnswer {
-        let partitions: Vec<TopicPartition> = asked.iter().map(|one| one.tp.clone()).collect();
-        let table = Arc::clone(&self.table);
-        let codes = self
-            .on_disk(move || {
-                asked.iter().map(|one| table.stop_replica(&one.tp, one.leader_epoch, one.delete)).collect()
-            })
-            .await;
-        answer(partitions, codes)
+    fn stop_replica(&self, asked: Vec<StopReplica>) -> Applying {
+        let stop = |table: &PartitionTable, asked: &[StopReplica]| {
+            asked.iter().map(|one| table.stop_replica(&one.tp, one.leader_epoch, one.delete)).collect()
+        };
+        self.apply(asked, |one| &one.tp, stop)
+    }
+
+    /// Queues `work` on what was asked for, apart for each log directory.
+    fn apply<T: Send + 'static>(
+        &self,
+        asked: Vec<T>,
+        of: impl Fn(&T) -> &TopicPartition,
+        work: impl Fn(&PartitionTable, &[T]) -> Vec<ErrorCode> + Copy + Send + 'static,
+    ) -> Applying {
+        let partitions: Vec<TopicPartition> = asked.iter().map(|one| of(one).clone()).collect();
+        let mut by_dir: HashMap<Option<PathBuf>, (Vec<usize>, Vec<T>)> = HashMap::new();
+        for (at, one) in asked.into_iter().enumerate() {
+            let (places, of_dir) = by_dir.entry(self.table.dir_of(of(&one))).or_default();
+            places.push(at);
+            of_dir.push(one);
+        }
+        let parts = by_dir.into_iter().map(|(dir, (places, asked))| {
+            let table = Arc::clone(&self.table);
+            (places, self.lanes.push(dir, move || work(&table, &asked)))
+        });
+        Applying { parts: parts.collect(), partitions }
     }
 
     /// Runs `work` on the blocking pool; `None` when it panicked or the pool is gone.
@@ -162,12 +184,28 @@ impl ControlReceiver {
     }
 }
 
-fn answer(partitions: Vec<TopicPartition>, codes: Option<Vec<ErrorCode>>) -> ControlAnswer {
-    match codes {
-        Some(codes) => {
-            ControlAnswer { error: ErrorCode::None, partitions: partitions.into_iter().zip(codes).collect() }
+/// A request that is queued.
+struct Applying {
+    partitions: Vec<TopicPartition>,
+    /// Places among the partitions, and the codes for them.
+    parts: Vec<(Vec<usize>, oneshot::Receiver<Vec<ErrorCode>>)>,
+}
+
+impl Applying {
+    /// When all of it is done.
+    async fn answer(self) -> ControlAnswer {
+        let mut codes = vec![ErrorCode::None; self.partitions.len()];
+        for (places, part) in self.parts {
+            let Ok(part) = part.await else {
+                return ControlAnswer { error: ErrorCode::UnknownServerError, partitions: Vec::new() };
+            };
+            for (place, code) in places.into_iter().zip(part) {
+                if let Some(slot) = codes.get_mut(place) {
+                    *slot = code;
+                }
+            }
         }
-        None => ControlAnswer { error: ErrorCode::UnknownServerError, partitions: Vec::new() },
+        ControlAnswer { error: ErrorCode::None, partitions: self.partitions.into_iter().zip(codes).collect() }
     }
 }
 

@@ -16,10 +16,12 @@ use super::budget::RequestBudget;
 use super::listener::Stream;
 use super::pool::{BufferPool, FileBuffers};
 use super::reader::FrameReader;
+use super::thread::Thread;
 use super::writer::{ENOUGH, ResponseWriter, TooLong};
 use crate::api::{self, Connection, Reply, Services};
 use crate::clock::Clock;
 use crate::spawn::Shutdown;
+use crate::wire::api_versions::ApiKey;
 use crate::wire::frame::FrameError;
 
 /// What all connections share.
@@ -51,10 +53,28 @@ pub enum End {
     Idle(i64),
     #[error("the broker stops")]
     Stopping,
+    /// Not an end: the next request is another thread's to serve.
+    #[error("moves to another thread")]
+    Moves(Thread),
+}
+
+/// What goes with a connection from thread to thread.
+pub struct Held {
+    reader: FrameReader,
+    /// No request was served yet.
+    first: bool,
+}
+
+impl Held {
+    pub fn new(shared: &Shared) -> Held {
+        let limit = usize::try_from(shared.services.config.socket_request_max_bytes).unwrap_or(0);
+        Held { reader: FrameReader::new(limit, shared.read_buffers.clone()), first: true }
+    }
 }
 
 /// How a connection stands, between its requests and what watches over it.
 struct Standing {
+    at: Thread,
     /// When bytes last moved either way, monotonic ms. A request that waits moves none, as in Kafka: a client that vanished
     /// while its fetch waits is gone after `connections.max.idle.ms`.
     active_at: AtomicI64,
@@ -64,10 +84,17 @@ struct Standing {
     stopping: AtomicBool,
 }
 
-/// Serves `stream` until it ends.
-pub async fn serve(shared: &Shared, connection: &Connection, mut stream: Box<dyn Stream>) -> End {
+/// Serves `stream` on the thread `at` until it ends or moves.
+pub async fn serve(
+    shared: &Shared,
+    connection: &Connection,
+    stream: &mut Box<dyn Stream>,
+    held: &mut Held,
+    at: Thread,
+) -> End {
     let clock = &shared.services.clock;
     let standing = Standing {
+        at,
         active_at: AtomicI64::new(clock.monotonic_ms()),
         serving: AtomicBool::new(false),
         stopping: AtomicBool::new(false),
@@ -77,23 +104,29 @@ pub async fn serve(shared: &Shared, connection: &Connection, mut stream: Box<dyn
         let mut watch = FuturesUnordered::from_iter([watch(shared, &standing)]);
         tokio::select! {
             biased;
-            end = requests(shared, connection, &mut *stream, &standing) => end,
+            end = requests(shared, connection, &mut **stream, held, &standing) => end,
             Some(end) = watch.next() => end,
         }
     };
-    // The peer sees a proper end of the stream; when it does not listen any more there is nothing to tell.
-    let _ = tokio::io::AsyncWriteExt::shutdown(&mut stream).now_or_never();
+    if !matches!(end, End::Moves(_)) {
+        // The peer sees a proper end of the stream; when it does not listen any more there is nothing to tell.
+        let _ = tokio::io::AsyncWriteExt::shutdown(stream).now_or_never();
+    }
     end
 }
 
-async fn requests(shared: &Shared, connection: &Connection, stream: &mut dyn Stream, standing: &Standing) -> End {
+async fn requests(
+    shared: &Shared,
+    connection: &Connection,
+    stream: &mut dyn Stream,
+    held: &mut Held,
+    standing: &Standing,
+) -> End {
     let active_at = &standing.active_at;
-    let mut first = true;
-    let limit = usize::try_from(shared.services.config.socket_request_max_bytes).unwrap_or(0);
-    let mut reader = FrameReader::new(limit, shared.read_buffers.clone());
+    let Held { reader, first } = held;
     let mut writer = ResponseWriter::new(shared.file_buffers.clone(), shared.services.spawner.clone());
     loop {
-        match one_request(shared, connection, stream, standing, &mut reader, &mut writer).await {
+        match one_request(shared, connection, stream, standing, reader, &mut writer).await {
             Ok(()) if standing.stopping.load(Ordering::Relaxed) => {
                 let clock = &*shared.services.clock;
                 return match writer.flush(stream, clock, active_at).await {
@@ -101,12 +134,12 @@ async fn requests(shared: &Shared, connection: &Connection, stream: &mut dyn Str
                     Err(error) => End::Io(error),
                 };
             }
-            Ok(()) => first = false,
+            Ok(()) => *first = false,
             Err(end) => {
                 // Answers to earlier requests are owed all the same.
                 let _ = writer.flush(stream, &*shared.services.clock, active_at).now_or_never();
                 return match end {
-                    End::Frame { error, begins, .. } => End::Frame { error, begins, first },
+                    End::Frame { error, begins, .. } => End::Frame { error, begins, first: *first },
                     end => end,
                 };
             }
@@ -131,6 +164,14 @@ async fn one_request(
     };
     let mut share = None;
     let frame = loop {
+        if share.is_none()
+            && let Some(key) = reader.api_key()
+            && let to = standing.at.for_request(ApiKey::from_code(key), connection)
+            && to != standing.at
+        {
+            writer.flush(stream, clock, active_at).await?;
+            return Err(End::Moves(to));
+        }
         if share.is_none()
             && let Some(size) = reader.announced().map_err(|error| refused(error, reader))?
         {

@@ -29,12 +29,19 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         Pin::new(self).poll_write_vectored(cx, bytes)
     }
+
+    /// Leaves its runtime, to be opened on another.
+    fn leave(self: Box<Self>) -> io::Result<OpenStream>;
 }
 
 /// What a simulation and tests connect with.
-impl Stream for DuplexStream {}
+impl Stream for DuplexStream {
+    fn leave(self: Box<Self>) -> io::Result<OpenStream> {
+        Ok(Box::new(move || Ok(self as Box<dyn Stream>)))
+    }
+}
 
-/// Makes the stream of an accepted connection. Called on the runtime that will serve it, whose reactor it then uses.
+/// Makes the stream of a connection. Called on the runtime that will serve it, whose reactor it then uses.
 pub type OpenStream = Box<dyn FnOnce() -> io::Result<Box<dyn Stream>> + Send>;
 
 /// An accepted connection.

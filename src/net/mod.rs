@@ -1,7 +1,7 @@
 //! Listeners and connections: frames in, responses out, limits. Sockets are known here alone.
 //!
 //! ```text
-//! Listener::accept ─ quotas ─► data runtime: connection loop
+//! Listener::accept ─ quotas ─► thread for its requests: connection loop
 //!    FrameReader ─► api::dispatch ─► ResponseWriter, one request at a time, answers in request order
 //! ```
 //!
@@ -62,8 +62,9 @@ mod quotas;
 mod reader;
 mod server;
 mod stranger;
+mod thread;
 mod writer;
 
-pub use listener::{Incoming, Listener, Stream};
+pub use listener::{Incoming, Listener, OpenStream, Stream};
 pub use quotas::{ConnectionQuotas, Limits as ConnectionLimits};
 pub use server::Server;

@@ -64,6 +64,12 @@ impl FrameReader {
         &self.held
     }
 
+    /// The api key of the next request, once it has arrived: as the peer sent it.
+    pub fn api_key(&self) -> Option<i16> {
+        let key = self.held.get(PREFIX..PREFIX + 2)?;
+        key.try_into().ok().map(i16::from_be_bytes)
+    }
+
     /// The checked size of the frame in the making, once it is known.
     pub fn announced(&self) -> Result<Option<usize>, FrameError> {
         let Some((prefix, rest)) = self.held.split_first_chunk::<PREFIX>() else { return Ok(None) };

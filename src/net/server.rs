@@ -10,13 +10,13 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 
 use super::budget::RequestBudget;
-use super::connection::{self, End, Shared};
+use super::connection::{self, End, Held, Shared};
 use super::ebb::Ebb;
-use super::listener::{Incoming, Listener};
+use super::listener::{Incoming, Listener, OpenStream};
 use super::quotas::{ConnectionQuotas, Place};
 use super::stranger::{self, LogLimiter};
+use super::thread::Thread;
 use crate::alloc;
-use crate::api::alarm::Alarm;
 use crate::api::{Connection, Services};
 use crate::spawn::{Shutdown, ShutdownTrigger, Spawner, panic_text};
 
@@ -42,6 +42,16 @@ pub struct Server {
     panics: AtomicU64,
     strangers: LogLimiter,
     refusals: LogLimiter,
+}
+
+/// A connection on its way to a thread.
+struct Visit {
+    connection: Connection,
+    /// As logged.
+    peer: String,
+    open: OpenStream,
+    held: Held,
+    place: Place,
 }
 
 impl fmt::Debug for Server {
@@ -164,14 +174,19 @@ impl Server {
         match self.quotas.take(incoming.peer, listener) {
             Ok(place) => {
                 self.ebb.lock().came(self.connections());
-                let (server, listener) = (self.clone(), listener.clone());
-                self.spawner.data(Box::pin(async move {
-                    server.serve(incoming, listener, place).await;
-                    let gone = server.ebb.lock().went(server.connections());
-                    if gone {
-                        server.spawner.blocking(Box::new(alloc::give_back));
-                    }
-                }));
+                let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+                let of_controller =
+                    self.shared.services.config.control_plane_listener_name.as_deref() == Some(&**listener);
+                self.visit(
+                    Thread::Control,
+                    Visit {
+                        connection: Connection::new(id, listener.clone(), incoming.peer, of_controller),
+                        peer: incoming.peer_name,
+                        open: incoming.open,
+                        held: Held::new(&self.shared),
+                        place,
+                    },
+                );
             }
             Err(error) => {
                 if let Some(held_back) = self.refusals.pass(self.now_ms()) {
@@ -181,23 +196,38 @@ impl Server {
         }
     }
 
-    async fn serve(&self, incoming: Incoming, listener: Arc<str>, _place: Place) {
-        let peer = incoming.peer_name;
-        let stream = match (incoming.open)() {
-            Ok(stream) => stream,
-            Err(error) => {
-                tracing::warn!(%listener, peer, %error, "cannot serve a connection");
-                return;
+    /// Has the connection served on that thread, and on those it moves to.
+    fn visit(self: &Arc<Self>, at: Thread, visit: Visit) {
+        let server = self.clone();
+        let task = Box::pin(async move {
+            if let Some((to, visit)) = server.serve(at, visit).await {
+                return server.visit(to, visit);
             }
+            let gone = server.ebb.lock().went(server.connections());
+            if gone {
+                server.spawner.blocking(Box::new(alloc::give_back));
+            }
+        });
+        match at {
+            Thread::Control => self.spawner.control(task),
+            Thread::Replicas => self.spawner.replicas(task),
+            Thread::Data => self.spawner.data(task),
+        }
+    }
+
+    /// Answers where the connection goes on, if it does.
+    async fn serve(&self, at: Thread, visit: Visit) -> Option<(Thread, Visit)> {
+        let Visit { connection, peer, open, mut held, place } = visit;
+        let cannot = |error: io::Error| {
+            tracing::warn!(listener = %connection.listener, peer, %error, "cannot serve a connection");
         };
-        let connection = Connection {
-            id: self.next_id.fetch_add(1, Ordering::Relaxed),
-            listener,
-            peer: incoming.peer,
-            software: Mutex::new(None),
-            alarm: Alarm::default(),
-        };
-        match AssertUnwindSafe(connection::serve(&self.shared, &connection, stream)).catch_unwind().await {
+        let mut stream = open().map_err(cannot).ok()?;
+        let serving = connection::serve(&self.shared, &connection, &mut stream, &mut held, at);
+        match AssertUnwindSafe(serving).catch_unwind().await {
+            Ok(End::Moves(to)) => {
+                let open = stream.leave().map_err(cannot).ok()?;
+                return Some((to, Visit { connection, peer, open, held, place }));
+            }
             Ok(end) => self.report(&connection, &peer, end),
             Err(panic) => {
                 self.panics.fetch_add(1, Ordering::Relaxed);
@@ -205,6 +235,7 @@ impl Server {
                 tracing::error!(listener = %connection.listener, peer, "a request handler panicked: {panic}");
             }
         }
+        None
     }
 
     /// One line where an operator or a client's developer needs one.
@@ -223,7 +254,7 @@ impl Server {
                 tracing::info!(%listener, peer, held_back, "connection closed: {reason}");
             }
             End::TooLong(error) => tracing::error!(%listener, peer, "connection closed: {error}"),
-            End::Io(_) | End::Idle(_) | End::Peer | End::PeerInsideRequest | End::Stopping => {
+            End::Io(_) | End::Idle(_) | End::Peer | End::PeerInsideRequest | End::Stopping | End::Moves(_) => {
                 tracing::debug!(%listener, peer, "connection closed: {end}");
             }
         }

@@ -12,7 +12,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use super::listener::{Incoming, Listener, Stream};
+use super::listener::{Incoming, Listener, OpenStream, Stream};
 use crate::config::BrokerConfig;
 use crate::config::Listener as ListenerConfig;
 
@@ -131,16 +131,20 @@ impl Listener for Tcp {
     async fn accept(&self) -> io::Result<Incoming> {
         let Some(listening) = self.listening.get() else { return std::future::pending().await };
         let (stream, peer) = listening.accept().await?;
-        let stream = stream.into_std()?;
         Ok(Incoming {
             peer: canonical(peer.ip()),
             peer_name: SocketAddr::new(canonical(peer.ip()), peer.port()).to_string(),
-            open: Box::new(move || Ok(Box::new(TcpStream::from_std(stream)?) as Box<dyn Stream>)),
+            open: Box::new(stream).leave()?,
         })
     }
 }
 
 impl Stream for TcpStream {
+    fn leave(self: Box<Self>) -> io::Result<OpenStream> {
+        let stream = self.into_std()?;
+        Ok(Box::new(move || Ok(Box::new(TcpStream::from_std(stream)?) as Box<dyn Stream>)))
+    }
+
     fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,

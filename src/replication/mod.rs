@@ -17,6 +17,7 @@ pub mod waiters;
 
 pub mod fetcher;
 pub mod isr_changes;
+mod one_at_a_time;
 pub mod partition;
 pub mod table;
 

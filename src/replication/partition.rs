@@ -284,7 +284,11 @@ impl Partition {
         // Before anything is looked at: what changes from here on counts as a move.
         let moves = self.fetches.moves();
         let log = self.online_log()?;
-        let role = self.role.read();
+        let role = match fetch.reader {
+            // Whose fetch names others, too: it must not wait for a change of role that waits for an append.
+            Reader::Replica { .. } => self.role.read_recursive(),
+            _ => self.role.read(),
+        };
         role.check(fetch.current_leader_epoch, fetch.only_leader)?;
         if let (Reader::Replica { id, .. }, Some(_)) = (fetch.reader, &role.leading)
             && (id == self.around.broker || !role.replicas.contains(&id))
@@ -338,7 +342,7 @@ impl Partition {
             return Ok(());
         }
         let log = self.online_log()?;
-        let role = self.role.read();
+        let role = self.role.read_recursive();
         let leading = role.leading.as_ref().ok_or(ErrorCode::NotLeaderOrFollower)?;
         leading.record(&FollowerFetch {
             id,

@@ -1,7 +1,7 @@
 //! All partitions this broker has a replica of, and how the controller's messages change them.
 //!
 //! Looking a partition up is on every request's path: a shard's read lock, a hash, a clone of an `Arc`, no
-//! allocation. Changes come from one controller at a time and are serialised.
+//! allocation. A partition's changes are one at a time. None waits for another partition's, which may wait for its disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use super::fetcher::Fetchers;
 use super::flush::FlushQueue;
 use super::isr_changes::IsrChanges;
+use super::one_at_a_time::OneAtATime;
 use super::partition::Partition;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -92,8 +93,8 @@ impl fmt::Debug for Surroundings {
 /// Resolved once for the partitions of a topic that come in one message.
 type Configs = HashMap<Arc<str>, Arc<TopicConfig>>;
 
-/// Told when this broker begins or ends to lead a partition. One call at a time, in the order of the controller's
-/// messages; it must not block.
+/// Told when this broker begins or ends to lead a partition. One call at a time for a partition, in the order of its changes;
+/// it must not block.
 pub trait Leadership: Send + Sync {
     /// Leads since `epoch`; again for each higher one.
     fn leads(&self, partition: &Arc<Partition>, epoch: LeaderEpoch);
@@ -113,8 +114,7 @@ pub struct PartitionTable {
     leadership: OnceLock<Arc<dyn Leadership>>,
     fetchers: OnceLock<Arc<Fetchers>>,
     shards: [Shard; SHARDS],
-    /// One controller message at a time.
-    changing: Mutex<()>,
+    changing: OneAtATime,
 }
 
 impl fmt::Debug for PartitionTable {
@@ -132,7 +132,7 @@ impl PartitionTable {
             leadership: OnceLock::new(),
             fetchers: OnceLock::new(),
             shards: Default::default(),
-            changing: Mutex::new(()),
+            changing: OneAtATime::default(),
         }
     }
 
@@ -206,12 +206,19 @@ impl PartitionTable {
         lost.len()
     }
 
+    /// The log directory that a change of the partition has to do with; `None` when its log is still to be made.
+    pub fn dir_of(&self, tp: &TopicPartition) -> Option<PathBuf> {
+        self.logs.get(tp).map(|log| log.dir())
+    }
+
     /// Applies one controller message; one answer per partition, in order. Creates logs: blocks on the disk.
     pub fn apply_leader_and_isr(&self, changes: &[LeaderAndIsr]) -> Vec<ErrorCode> {
-        let _one_at_a_time = self.changing.lock();
         let mut configs = HashMap::new();
-        let answers =
-            changes.iter().map(|change| self.apply(change, &mut configs).err().unwrap_or(ErrorCode::None)).collect();
+        let mut apply = |change: &LeaderAndIsr| {
+            let _one_at_a_time = self.changing.hold(&change.tp);
+            self.apply(change, &mut configs).err().unwrap_or(ErrorCode::None)
+        };
+        let answers = changes.iter().map(&mut apply).collect();
         // Copies that the last life of this broker began.
         self.start_moves();
         answers
@@ -225,7 +232,7 @@ impl PartitionTable {
     /// it) without a replica here; one that is made later is made in `to` → KAFKA_STORAGE_ERROR when any directory is
     /// offline and a copy would have to be made.
     pub fn move_log(&self, tp: &TopicPartition, to: &Path) -> Result<(), ErrorCode> {
-        let _one_at_a_time = self.changing.lock();
+        let _one_at_a_time = self.changing.hold(tp);
         let moved = self.logs.move_log(tp, to);
         if let (Err(MoveError::NoLog), Some(_)) = (&moved, self.get(&tp.topic, tp.partition)) {
             return Err(ErrorCode::KafkaStorageError);
@@ -346,7 +353,7 @@ impl PartitionTable {
     /// StopReplica; with `delete` the directory goes as well. FENCED_LEADER_EPOCH for an epoch below the known one;
     /// -1 and -2 (topic deletion) always pass. A partition that is not here is NONE; with `delete` its files go.
     pub fn stop_replica(&self, tp: &TopicPartition, leader_epoch: LeaderEpoch, delete: bool) -> ErrorCode {
-        let _one_at_a_time = self.changing.lock();
+        let _one_at_a_time = self.changing.hold(tp);
         if let Some(partition) = self.get(&tp.topic, tp.partition) {
             if leader_epoch.0 >= 0 && leader_epoch < partition.leader_epoch() {
                 return ErrorCode::FencedLeaderEpoch;

@@ -5,13 +5,14 @@
 //!              └──────── crash: live := durable, with or without something of what was not synced: [`Keep`] ────────┘
 //! ```
 //! Faults: power lost at a chosen change (that one may survive in part, every later call fails until the crash), a write
-//! that stops half way, an fsync that fails and drops what it should have saved, no space. A file that was open at a
-//! crash is dead.
+//! that stops half way, an fsync that fails and drops what it should have saved, no space, a directory that does not answer.
+//! A file that was open at a crash is dead.
 //!
 //! `node` holds what a file and a directory remember, `calls` answers as a [`crate::storage::disk::Disk`].
 
 mod calls;
 mod node;
+mod stall;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 
 pub use self::node::Keep;
 use self::node::{DirNode, FileChange, FileNode, NamesChange, Node};
+use self::stall::Stall;
 use crate::clock::Clock;
 
 /// What goes wrong once, at the next call of that kind on a path that contains the text.
@@ -52,7 +54,7 @@ pub enum Stop {
 
 /// The disk; clones share it.
 #[derive(Clone)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk(Arc<Mutex<State>>, Arc<Stall>);
 
 #[derive(Clone)]
 struct State {
@@ -93,7 +95,7 @@ impl fmt::Debug for SimDisk {
 impl SimDisk {
     /// An empty disk; the clock gives modification times.
     pub fn new(clock: Arc<dyn Clock>) -> SimDisk {
-        SimDisk(Arc::new(Mutex::new(State {
+        SimDisk::of(State {
             clock,
             device: 1,
             nodes: HashMap::from([(ROOT, Node::Dir(DirNode::default()))]),
@@ -106,7 +108,21 @@ impl SimDisk {
             stop: None,
             stopped: None,
             faults: Vec::new(),
-        })))
+        })
+    }
+
+    fn of(state: State) -> SimDisk {
+        SimDisk(Arc::new(Mutex::new(state)), Arc::default())
+    }
+
+    /// From now on what changes something in `dir` or below it blocks its thread, until [`SimDisk::go_on`]. Reads are
+    /// answered.
+    pub fn stall(&self, dir: &Path) {
+        self.1.set(Some(dir.to_path_buf()));
+    }
+
+    pub fn go_on(&self) {
+        self.1.set(None);
     }
 
     /// The machine goes down and comes up again, with its faults mended.
@@ -119,7 +135,7 @@ impl SimDisk {
     pub fn fork(&self) -> SimDisk {
         let mut state = self.0.lock().clone();
         state.begin_life();
-        SimDisk(Arc::new(Mutex::new(state)))
+        SimDisk::of(state)
     }
 
     /// The same files on another disk, as `cp -a` makes them.

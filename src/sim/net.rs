@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::cluster::peer::{Connector, Link};
 use crate::net::outgoing::StreamLink;
-use crate::net::{Incoming, Listener, Stream};
+use crate::net::{Incoming, Listener, OpenStream, Stream};
 use crate::types::{BrokerId, Endpoint};
 
 /// Bytes under way in each direction before a writer waits.
@@ -159,7 +159,11 @@ impl AsyncWrite for OnWay {
     }
 }
 
-impl Stream for OnWay {}
+impl Stream for OnWay {
+    fn leave(self: Box<Self>) -> io::Result<OpenStream> {
+        Ok(Box::new(move || Ok(self as Box<dyn Stream>)))
+    }
+}
 
 /// Connects one broker to others, by port: every host is here.
 #[derive(Clone, Debug)]

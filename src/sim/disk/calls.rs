@@ -11,6 +11,9 @@ use crate::storage::disk::{DirEntry, Disk, DiskFile, DiskSpace, FileIdentity, Fi
 
 impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        if matches!(how, Open::Create | Open::CreateNew) {
+            self.1.pass(path);
+        }
         let mut state = self.0.lock();
         state.powered()?;
         let id = match (state.find(path), how) {
@@ -58,6 +61,7 @@ impl Disk for SimDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.1.pass(dir);
         let mut state = self.0.lock();
         state.powered()?;
         let mut at = ROOT;
@@ -71,6 +75,7 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.1.pass(to);
         let mut state = self.0.lock();
         state.powered()?;
         let id = state.find(from)?;
@@ -85,6 +90,7 @@ impl Disk for SimDisk {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.1.pass(path);
         let mut state = self.0.lock();
         state.powered()?;
         let id = state.find(path)?;
@@ -93,6 +99,7 @@ impl Disk for SimDisk {
     }
 
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.1.pass(dir);
         let mut state = self.0.lock();
         state.powered()?;
         state.remove_below(dir)?;
@@ -100,6 +107,7 @@ impl Disk for SimDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.1.pass(dir);
         let mut state = self.0.lock();
         state.powered()?;
         let id = state.find(dir)?;
@@ -206,6 +214,7 @@ impl DiskFile for SimFile {
 
     fn write_all_at(&self, buf: &[u8], position: u64) -> io::Result<()> {
         let change = Change::File(self.id, FileChange::Write(position, buf.to_vec()));
+        self.disk.1.pass(&self.path);
         self.with(|state| state.change(&self.path, change))
     }
 
@@ -214,10 +223,12 @@ impl DiskFile for SimFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.1.pass(&self.path);
         self.with(|state| state.change(&self.path, Change::File(self.id, FileChange::Len(len))))
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.disk.1.pass(&self.path);
         self.with(|state| state.change(&self.path, Change::SyncFile(self.id)))
     }
 }

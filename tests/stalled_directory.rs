@@ -1,0 +1,185 @@
+//! A log directory whose writes stand still costs no session and no other directory's in-sync replicas.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic};
+use kafka_protocol::messages::leader_and_isr_request::{LeaderAndIsrPartitionState, LeaderAndIsrTopicState};
+use kafka_protocol::messages::*;
+use kafka_protocol::protocol::StrBytes;
+use klamm::broker::{self, Store};
+use klamm::metastore::Sessions;
+use klamm::metastore::schema::{PartitionState, paths};
+use klamm::metastore::zookeeper::{ZooKeeper, ZooKeeperConfig};
+use klamm::sim::brokers::{Inline, World};
+use klamm::sim::disk::SimDisk;
+use klamm::spawn::{Shutdown, Spawner, Threads};
+use klamm::storage::disk::Disk;
+use klamm::types::BrokerId as Id;
+
+#[path = "support/sim_client.rs"]
+mod sim_client;
+#[path = "support/zookeeper.rs"]
+mod zookeeper;
+use sim_client::Client;
+use zookeeper::Server;
+
+const SESSION_MS: u32 = 6_000;
+const SETTINGS: [&str; 3] =
+    ["replica.lag.time.max.ms=3000", "auto.leader.rebalance.enable=false", "group.initial.rebalance.delay.ms=0"];
+
+fn ensemble(server: &Server, spawner: Arc<dyn Spawner>) -> Arc<ZooKeeper> {
+    let config = ZooKeeperConfig {
+        connect: server.address(),
+        session_timeout_ms: SESSION_MS,
+        connection_timeout_ms: 60_000,
+        max_in_flight_requests: 10,
+        login: None,
+    };
+    Arc::new(ZooKeeper::new(config, spawner).unwrap())
+}
+
+/// A topic of one partition, led by the first of `replicas`.
+async fn create(client: &mut Client, name: &'static str, replicas: &[i32]) {
+    let ids = replicas.iter().map(|id| BrokerId(*id)).collect();
+    let topic = CreatableTopic::default()
+        .with_name(TopicName(StrBytes::from_static_str(name)))
+        .with_num_partitions(-1)
+        .with_replication_factor(-1)
+        .with_assignments(vec![CreatableReplicaAssignment::default().with_broker_ids(ids)]);
+    let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(60_000);
+    let answer = client.ask(7, request).await;
+    assert_eq!(answer.topics[0].error_code, 0, "{:?}", answer.topics[0].error_message);
+}
+
+/// What a controller of epoch 100 says: broker 1 leads `topic` alone, in this leader epoch.
+fn leads(topic: &'static str, epoch: i32) -> LeaderAndIsrRequest {
+    let partition = LeaderAndIsrPartitionState::default()
+        .with_controller_epoch(100)
+        .with_leader(BrokerId(1))
+        .with_leader_epoch(epoch)
+        .with_isr(vec![BrokerId(1)])
+        .with_partition_epoch(epoch)
+        .with_replicas(vec![BrokerId(1), BrokerId(2)]);
+    let topic = LeaderAndIsrTopicState::default()
+        .with_topic_name(TopicName(StrBytes::from_static_str(topic)))
+        .with_partition_states(vec![partition]);
+    LeaderAndIsrRequest::default()
+        .with_controller_id(BrokerId(2))
+        .with_controller_epoch(100)
+        .with_broker_epoch(-1)
+        .with_topic_states(vec![topic])
+}
+
+/// Runs broker 1 on threads of its own, with two log directories.
+fn on_threads(world: &World, server: &Server, disk: &SimDisk, shutdown: Shutdown) -> thread::JoinHandle<()> {
+    let control = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let halt = Arc::new(|text: &str| panic!("{text}"));
+    let threads = Arc::new(Threads::start(control.handle().clone(), 2, true, 10, halt).unwrap());
+    let mut overrides = SETTINGS.map(str::to_owned).to_vec();
+    overrides.push("log.dirs=/broker1/one,/broker1/two".to_owned());
+    overrides.push("controlled.shutdown.enable=false".to_owned());
+    let store = Store::Sessions(ensemble(server, threads.clone()));
+    let parts = world.parts(store, 1, disk, &overrides, threads.clone(), shutdown).unwrap();
+    thread::spawn(move || {
+        control.block_on(broker::run(parts)).unwrap();
+        drop(control);
+        Arc::into_inner(threads).unwrap().stop();
+    })
+}
+
+#[tokio::test]
+async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_isr() {
+    let Some(server) = Server::start().await else { return };
+    let world = World::new(1);
+    let disk = SimDisk::new(world.clock.clone());
+    let (stop, shutdown) = Shutdown::new();
+    let first = on_threads(&world, &server, &disk, shutdown);
+    let mut client = Client::connect(&world, 1).await;
+    client.metadata_until(|told| told.controller_id == 1).await;
+    let store = Store::Sessions(ensemble(&server, Arc::new(Inline)));
+    let second = world.start_with(store, 2, None, &SETTINGS.map(str::to_owned)).unwrap();
+    Client::connect(&world, 2).await.metadata_until(|told| told.brokers.len() == 2).await;
+    client.metadata_until(|told| told.brokers.len() == 2).await;
+    // Each goes where there are fewest. Broker 1 leads one in each directory, and follows in the second.
+    for (topic, replicas) in [("a", [1, 2]), ("b", [1, 2]), ("beside-a", [1, 2]), ("c", [2, 1])] {
+        create(&mut client, topic, &replicas).await;
+    }
+    let whole = |told: &MetadataResponse| {
+        told.topics.len() == 4 && told.topics.iter().all(|topic| topic.partitions[0].isr_nodes.len() == 2)
+    };
+    client.metadata_until(whole).await;
+    let lies = |topic: &str| {
+        let holds = |dir: &&str| disk.list(Path::new(dir)).unwrap().iter().any(|it| it.name == format!("{topic}-0"));
+        ["/broker1/one", "/broker1/two"].into_iter().find(holds).unwrap()
+    };
+    let (stalled, healthy) = (lies("a"), lies("b"));
+    assert_ne!(stalled, healthy);
+    assert_eq!(lies("c"), healthy);
+    for topic in ["a", "b"] {
+        client.produce(topic, b"before").await;
+    }
+    let observer = ensemble(&server, Arc::new(Inline)).open_session().await.unwrap();
+    let registered = observer.exists(&paths::broker(Id(1))).await.unwrap().unwrap().czxid;
+
+    // Of four connections two or so share the thread of the one whose append will not end.
+    let mut others = Vec::new();
+    for _ in 0..4 {
+        let mut other = Client::connect(&world, 1).await;
+        other.metadata().await;
+        others.push(other);
+    }
+    disk.stall(Path::new(stalled));
+    let append = tokio::spawn(async move {
+        let outcome = client.try_produce("a", b"held up").await;
+        (client, outcome)
+    });
+    let mut writer = None;
+    while writer.is_none() {
+        let mut other = others.pop().expect("a connection on the thread that goes on");
+        if tokio::time::timeout(Duration::from_secs(5), other.metadata()).await.is_ok() {
+            writer = Some(other);
+        }
+    }
+    let mut writer = writer.unwrap();
+    // For longer than the session and twice the lag: what is written to the other directory is in both replicas.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(9) {
+        writer.produce("b", b"meanwhile").await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!append.is_finished(), "the directory stands still");
+    let path = paths::partition_state("b", 0);
+    let state = PartitionState::decode(&path, &observer.get(&path).await.unwrap().0).unwrap();
+    assert_eq!((state.isr.len(), state.leader_epoch.0), (2, 0), "nobody left the ISR, not even for a while");
+    assert_eq!(observer.exists(&paths::broker(Id(1))).await.unwrap().map(|stat| stat.czxid), Some(registered));
+
+    // The other broker goes: broker 1 is told of the stalled partition and of the one it is to lead in one request.
+    second.stop().await.unwrap().unwrap();
+    for attempt in 0.. {
+        match writer.try_produce("c", b"led").await {
+            Ok(_) => break,
+            Err(code) => assert!(attempt < 600, "{code}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(!append.is_finished(), "the directory stands still");
+    // A later controller has a word for each directory: one answer waits, the other does not.
+    let mut held_up = Client::connect(&world, 1).await;
+    held_up.send(4, leads("a", 10)).await;
+    let mut at_once = Client::connect(&world, 1).await;
+    let answer = tokio::time::timeout(Duration::from_secs(60), at_once.ask(4, leads("b", 10))).await;
+    assert_eq!(answer.expect("it waits for no other directory").partition_errors[0].error_code, 0);
+    assert!(!append.is_finished(), "the directory stands still");
+    disk.go_on();
+    assert_eq!(held_up.answer::<LeaderAndIsrRequest>(4).await.partition_errors[0].error_code, 0);
+    let (client, outcome) = append.await.unwrap();
+    outcome.unwrap();
+    drop((client, writer, others, held_up, at_once));
+    stop.request();
+    tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
+}
