@@ -14,6 +14,7 @@ mod groups;
 mod include_list;
 mod json;
 mod layout;
+mod metastore;
 mod nodes;
 mod offsets;
 mod produce;
@@ -58,6 +59,7 @@ enum Command {
     Produce(produce::Args),
     Consume(consume::Args),
     DumpLog(dump_log::Args),
+    Metastore(metastore::Args),
 }
 
 /// Entry point of the binary.
@@ -83,6 +85,7 @@ pub fn main() -> ExitCode {
         Some(Command::Produce(args)) => produce::main(args),
         Some(Command::Consume(args)) => consume::main(args),
         Some(Command::DumpLog(args)) => dump_log::main(args),
+        Some(Command::Metastore(args)) => metastore::main(&args),
     }
 }
 

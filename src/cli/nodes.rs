@@ -18,12 +18,6 @@ const IN_FLIGHT: usize = 10;
 
 /// Does `work` in a session. `connect`: `host:port,host:port/chroot`.
 pub fn in_session<T>(connect: &str, work: impl AsyncFnOnce(&dyn Metastore) -> anyhow::Result<T>) -> anyhow::Result<T> {
-    let runtime = Builder::new_current_thread().enable_all().build().context("a runtime")?;
-    let halt = Arc::new(|text: &str| {
-        eprintln!("{text}");
-        process::exit(1);
-    });
-    let threads = Arc::new(Threads::start(runtime.handle().clone(), 1, false, 1, halt).context("threads")?);
     let config = ZooKeeperConfig {
         connect: connect.to_owned(),
         session_timeout_ms: TIMEOUT_MS,
@@ -31,13 +25,23 @@ pub fn in_session<T>(connect: &str, work: impl AsyncFnOnce(&dyn Metastore) -> an
         max_in_flight_requests: IN_FLIGHT,
         login: zookeeper_login::of_environment()?,
     };
-    let zookeeper = ZooKeeper::new(config, threads.clone())?;
-    let done = runtime.block_on(async {
-        let session = zookeeper.open_session().await?;
+    on_threads(async |threads| {
+        let session = ZooKeeper::new(config, threads)?.open_session().await?;
         session.sync("/").await?;
         work(&*session).await
+    })
+}
+
+/// Does `work` with threads for what it needs beside itself.
+pub fn on_threads<T>(work: impl AsyncFnOnce(Arc<Threads>) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let runtime = Builder::new_current_thread().enable_all().build().context("a runtime")?;
+    let halt = Arc::new(|text: &str| {
+        eprintln!("{text}");
+        process::exit(1);
     });
-    drop((zookeeper, runtime));
+    let threads = Arc::new(Threads::start(runtime.handle().clone(), 1, false, 1, halt).context("threads")?);
+    let done = runtime.block_on(work(threads.clone()));
+    drop(runtime);
     if let Some(threads) = Arc::into_inner(threads) {
         threads.stop();
     }

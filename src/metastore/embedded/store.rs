@@ -1,7 +1,7 @@
 //! The queue, the committer and the end of the store when its disk fails.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -79,6 +79,11 @@ impl EmbeddedStore {
         let mut tree = Tree::default();
         tree.begin_epoch();
         Arc::new(EmbeddedStore::new(tree, clock, None))
+    }
+
+    /// Whether a store lies in `dir`.
+    pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, OpenError> {
+        Files::exist(disk, dir)
     }
 
     /// Opens the store in the first of `log_dirs`, whose lock the caller holds, or makes it when none of them holds data
