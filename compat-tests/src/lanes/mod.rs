@@ -18,6 +18,7 @@ mod kcat;
 mod librdkafka;
 mod load;
 mod move_kills;
+mod operators;
 mod power_loss;
 mod python;
 mod sarama;
@@ -64,6 +65,11 @@ pub const ALL: &[Lane] = &[
         name: "cluster",
         what: "three brokers on a ZooKeeper that lose each other, under load (full form only)",
         run: cluster::lane,
+    },
+    Lane {
+        name: "operators",
+        what: "klamm's commands for a cluster and Kafka's, one act after the other on three brokers",
+        run: operators::lane,
     },
     Lane {
         name: "power-loss",

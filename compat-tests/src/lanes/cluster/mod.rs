@@ -8,7 +8,7 @@
 //! What was acknowledged by all is there once, at its offset, in its order. What a leader acknowledged alone may be lost
 //! with it, from some record to the end of its log; how much was is said.
 
-mod admin;
+pub mod admin;
 mod group;
 mod load;
 
