@@ -16,6 +16,7 @@ pub mod flush;
 pub mod waiters;
 
 pub mod fetcher;
+mod fitness;
 pub mod isr_changes;
 mod one_at_a_time;
 pub mod partition;

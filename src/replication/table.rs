@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, RwLock};
 
 use super::fetcher::Fetchers;
+use super::fitness;
 use super::flush::FlushQueue;
 use super::isr_changes::IsrChanges;
 use super::one_at_a_time::OneAtATime;
@@ -268,7 +269,9 @@ impl PartitionTable {
     /// - directory offline: KAFKA_STORAGE_ERROR, whatever the epoch: that is how a controller asks what is lost;
     /// - another topic id stored: INCONSISTENT_TOPIC_ID;
     /// - leader epoch lower than or equal to the known one: STALE_CONTROLLER_EPOCH (normal after a failover);
-    /// - not one of the replicas: UNKNOWN_TOPIC_OR_PARTITION.
+    /// - not one of the replicas: UNKNOWN_TOPIC_OR_PARTITION;
+    /// - leader epoch lower than the latest one of the log: STALE_CONTROLLER_EPOCH;
+    /// - named leader without what was committed: KAFKA_STORAGE_ERROR, see [`fitness`].
     fn apply(&self, change: &LeaderAndIsr, configs: &mut Configs) -> Result<(), ErrorCode> {
         let me = self.around.broker;
         let known = self.get(&change.tp.topic, change.tp.partition);
@@ -288,6 +291,16 @@ impl PartitionTable {
             Some(partition) => partition,
             None => self.host(change, configs)?,
         };
+        let log = partition.log()?;
+        if fitness::is_of_later_epoch(&log, change) {
+            return Err(ErrorCode::StaleControllerEpoch);
+        }
+        if fitness::is_too_short(&log, change, me) {
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        if change.recovering || change.leader == me {
+            log.give_up_what_is_missing();
+        }
         let told = self.leadership.get();
         if change.leader == me {
             self.fetch_no_longer(&change.tp);
@@ -296,7 +309,6 @@ impl PartitionTable {
                 told.leads(&partition, change.leader_epoch);
             }
         } else {
-            partition.log()?;
             partition.make_follower(change);
             match self.fetchers.get() {
                 Some(fetchers) if change.leader.0 >= 0 => {
@@ -312,6 +324,8 @@ impl PartitionTable {
     }
 
     /// Finds or makes the log of a partition not seen since start.
+    ///
+    /// A leader whose log is lost gets none, and no partition: it may follow later.
     fn host(&self, change: &LeaderAndIsr, configs: &mut Configs) -> Result<Arc<Partition>, ErrorCode> {
         let topic = &change.tp.topic;
         let mut config = || {
@@ -325,16 +339,16 @@ impl PartitionTable {
                 return Err(ErrorCode::InconsistentTopicId);
             }
             Some(log) => Ok(log),
-            None if lost_its_log(change, self.around.broker) => {
+            // Its log may lie in a directory that is offline: another must not be begun beside it.
+            None if !change.is_new && self.logs.any_offline() => Err(ErrorCode::KafkaStorageError),
+            None if fitness::must_have_its_log(change, self.around.broker) => {
                 tracing::error!(
                     partition = %change.tp,
                     epoch = %change.leader_epoch,
                     "named leader of a partition that was written before, but its log is not here: nothing is created"
                 );
-                Err(ErrorCode::KafkaStorageError)
+                return Err(ErrorCode::KafkaStorageError);
             }
-            // Its log may lie in a directory that is offline: another must not be begun beside it.
-            None if !change.is_new && self.logs.any_offline() => Err(ErrorCode::KafkaStorageError),
             None => self.logs.get_or_create(&change.tp, change.topic_id, config()).map_err(|error: ManagerError| {
                 tracing::error!(partition = %change.tp, %error, "log not created");
                 ErrorCode::KafkaStorageError
@@ -400,12 +414,6 @@ impl PartitionTable {
         let spread = last.fold(topic.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         &self.shards[spread % SHARDS]
     }
-}
-
-/// A leader that must have had a log (its epoch rose, it is not new) and has none: an emptied or swapped disk. Leading
-/// with an empty log would cut what the followers hold.
-fn lost_its_log(change: &LeaderAndIsr, me: BrokerId) -> bool {
-    change.leader == me && !change.is_new && change.leader_epoch > LeaderEpoch(0)
 }
 
 #[cfg(test)]

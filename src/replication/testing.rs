@@ -1,5 +1,6 @@
 //! A partition table over a real directory, with a blocking pool that waits for the test.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -15,6 +16,9 @@ use crate::storage::disk_real::RealDisk;
 use crate::storage::manager::LogManager;
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
+
+/// Of every topic.
+const TOPIC: TopicId = TopicId(uuid::Uuid::from_u128(77));
 
 /// Blocking jobs run when told.
 #[derive(Default)]
@@ -42,11 +46,14 @@ impl ByHand {
 
 /// Broker 1's partitions; every topic has `config`.
 pub struct Bench {
+    me: BrokerId,
+    clock: Arc<dyn Clock>,
+    config: Arc<TopicConfig>,
     pub table: Arc<PartitionTable>,
     pub pool: Arc<ByHand>,
     /// Its metadata: empty at first.
     pub cluster: Arc<Cluster>,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 pub fn bench(config: TopicConfig) -> Bench {
@@ -55,12 +62,14 @@ pub fn bench(config: TopicConfig) -> Bench {
 
 /// As [`bench`], of another broker by another clock.
 pub fn bench_of(broker: i32, clock: Arc<dyn Clock>, config: TopicConfig) -> Bench {
-    let me = BrokerId(broker);
-    let dir = tempfile::tempdir().unwrap();
+    open(BrokerId(broker), clock, Arc::new(config), tempfile::tempdir().unwrap())
+}
+
+fn open(me: BrokerId, clock: Arc<dyn Clock>, config: Arc<TopicConfig>, dir: tempfile::TempDir) -> Bench {
     let broker = Arc::new(BrokerConfig { log_dirs: vec![dir.path().to_path_buf()], ..BrokerConfig::default() });
     let logs = LogManager::open(Arc::new(RealDisk), clock.clone(), Arc::new(SeededRandom::new(1)), broker).unwrap();
     logs.claim(me, "cluster").unwrap();
-    logs.load(&|_| None).unwrap();
+    logs.load(&|_| Some((TOPIC, config.clone()))).unwrap();
     let pool = Arc::new(ByHand::default());
     let cluster = Arc::new(Cluster::new(Snapshot::default()));
     let around = Surroundings {
@@ -72,9 +81,9 @@ pub fn bench_of(broker: i32, clock: Arc<dyn Clock>, config: TopicConfig) -> Benc
         flush_queues: Default::default(),
         isr_changes: Default::default(),
     };
-    let config = Arc::new(config);
-    let table = Arc::new(PartitionTable::new(around, Arc::new(logs), Box::new(move |_| config.clone())));
-    Bench { table, pool, cluster, _dir: dir }
+    let of_topic = config.clone();
+    let table = Arc::new(PartitionTable::new(around, Arc::new(logs), Box::new(move |_| of_topic.clone())));
+    Bench { me, clock, config, table, pool, cluster, dir }
 }
 
 pub fn ids(ids: &[i32]) -> Vec<BrokerId> {
@@ -89,7 +98,7 @@ pub fn change(leader: i32, leader_epoch: i32, isr: &[i32]) -> LeaderAndIsr {
     }
     LeaderAndIsr {
         tp: TopicPartition::new("t", 0),
-        topic_id: TopicId(uuid::Uuid::from_u128(77)),
+        topic_id: TOPIC,
         controller_epoch: 1,
         leader: BrokerId(leader),
         leader_epoch: LeaderEpoch(leader_epoch),
@@ -125,6 +134,17 @@ pub fn fetched(partition: &Partition, id: i32, broker_epoch: i64, offset: i64) -
 }
 
 impl Bench {
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Stopped in order and started again; `meanwhile` has the log directory.
+    pub fn restarted(self, meanwhile: impl FnOnce(&Path)) -> Bench {
+        self.table.logs().close();
+        meanwhile(self.dir.path());
+        open(self.me, self.clock, self.config, self.dir)
+    }
+
     /// `t-0`, led by broker 1 with this ISR.
     pub fn leader(&self, isr: &[i32]) -> Arc<Partition> {
         self.leader_of(0, isr)

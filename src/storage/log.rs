@@ -172,6 +172,9 @@ pub struct Log {
     pub(super) log_start: AtomicI64,
     pub(super) high_watermark: AtomicI64,
     pub(super) log_end: AtomicI64,
+    /// The high watermark that the checkpoint named at the start. Beyond the log end: records known to be committed were here
+    /// once and are not any more.
+    pub(super) promised: AtomicI64,
     /// `i64::MAX` when no transaction is undecided.
     pub(super) first_unstable: AtomicI64,
     /// Everything below is fsynced.
@@ -272,6 +275,23 @@ impl Log {
 
     pub(super) fn high_watermark(&self) -> Offset {
         Offset(self.high_watermark.load(Ordering::Acquire))
+    }
+
+    /// The high watermark that a checkpoint of before names, while the log ends below it: a disk that lost what it had not
+    /// synced, or an older one. Such a log must not lead as long as another may hold what is missing (KAFKA-14139).
+    pub fn falls_short_of(&self) -> Option<Offset> {
+        let promised = Offset(self.promised.load(Ordering::Acquire));
+        (promised > self.log_end()).then_some(promised)
+    }
+
+    /// What is missing is given up: an unclean election made another history the partition's.
+    pub fn give_up_what_is_missing(&self) {
+        self.promised.store(0, Ordering::Release);
+    }
+
+    /// The high watermark as the checkpoint is to name it: what a log falls short of stays known until it is here again.
+    pub(super) fn checkpointed_high_watermark(&self) -> Offset {
+        self.offsets().high_watermark.max(self.falls_short_of().unwrap_or(Offset::ZERO))
     }
 
     /// Everything below is fsynced.

@@ -152,6 +152,7 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
         log_start: AtomicI64::new(log_start.0),
         high_watermark: AtomicI64::new(high_watermark.0),
         log_end: AtomicI64::new(log_end.0),
+        promised: AtomicI64::new(params.high_watermark.unwrap_or(Offset::ZERO).0),
         first_unstable: AtomicI64::new(i64::MAX),
         recovery_point: AtomicI64::new(if params.clean { log_end.0 } else { recovery_point.min(log_end).0 }),
         last_flush_ms: AtomicI64::new(log_dir.monotonic_ms()),

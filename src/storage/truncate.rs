@@ -42,6 +42,7 @@ impl Log {
         }
         let view = self.view.load_full();
         if to < view.first_base() {
+            self.promise_no_more_than(to)?;
             return self.restart_at(writer, to, self.log_dir().now_ms());
         }
         writer.truncations += 1;
@@ -52,6 +53,7 @@ impl Log {
         // Readers lose sight of the end before it goes.
         self.recovery_point.fetch_min(to.0, Ordering::AcqRel);
         self.log_dir().checkpoints().recovery_points.lower(&self.tp, to)?;
+        self.promise_no_more_than(to)?;
         self.lower_end(to);
         self.view.store(Arc::new(LogView { segments: kept.to_vec() }));
         for segment in gone {
@@ -73,6 +75,12 @@ impl Log {
         self.rebuild_producers(writer, to)?;
         self.publish_first_unstable(&writer.producers);
         Ok(())
+    }
+
+    /// A leader has other records from `to` on: what was committed there was so in a history that is not the partition's.
+    fn promise_no_more_than(&self, to: Offset) -> io::Result<()> {
+        self.promised.fetch_min(to.0, Ordering::AcqRel);
+        self.log_dir().checkpoints().high_watermarks.lower(&self.tp, to)
     }
 
     fn lower_end(&self, to: Offset) {

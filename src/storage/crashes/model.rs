@@ -76,6 +76,8 @@ impl Model {
         for batches in [&mut self.acknowledged, &mut self.flushed] {
             batches.retain(|(_, bytes)| entry(bytes).last_offset < to);
         }
+        // The checkpoint is lowered first.
+        self.high_watermarks.extend(self.acknowledged.last().map(|(_, bytes)| entry(bytes).last_offset + 1));
     }
 
     pub fn will_restart(&mut self, at: Offset) {

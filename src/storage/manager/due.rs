@@ -174,7 +174,7 @@ impl LogManager {
                 let offset = match kind {
                     Kind::RecoveryPoint => Some(log.recovery_point()),
                     Kind::LogStart => Some(log.log_start()).filter(|start| *start > log.first_segment_base()),
-                    Kind::HighWatermark => Some(log.offsets().high_watermark),
+                    Kind::HighWatermark => Some(log.checkpointed_high_watermark()),
                 };
                 now.extend(offset.map(|offset| (log.tp.clone(), offset)));
             }

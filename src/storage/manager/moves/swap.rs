@@ -87,7 +87,7 @@ fn note(tp: &TopicPartition, log: &Log, future: &Log, to: &LogDir) -> io::Result
     };
     let (offsets, checkpoints) = (log.offsets(), to.checkpoints());
     says(&checkpoints.recovery_points, Some(future.recovery_point()))?;
-    says(&checkpoints.high_watermarks, Some(offsets.high_watermark))?;
+    says(&checkpoints.high_watermarks, Some(log.checkpointed_high_watermark()))?;
     says(&checkpoints.log_starts, Some(offsets.log_start).filter(|start| *start > future.first_segment_base()))
 }
 
