@@ -211,7 +211,9 @@ fn elect_clean(
         let replicas = &partition.assignment.replicas;
         let live = |id| state.is_online(id, &tp);
         let elected = elect(choice, replicas, &read.state, live, state.epoch).or_else(|| match choice {
-            Choice::Unclean => elect_unclean(replicas, &read.state, live, state.epoch),
+            // Who refused to lead for what it lost may be all there is: an operator asks for just that.
+            Choice::Unclean => elect_unclean(replicas, &read.state, live, state.epoch)
+                .or_else(|| elect_unclean(replicas, &read.state, |id| state.is_live(id), state.epoch)),
             _ => None,
         });
         match elected {
@@ -349,6 +351,7 @@ fn tell_elected(state: &mut State, tp: &TopicPartition, choice: Choice) {
     let Some(partition) = state.partition(tp) else { return };
     let told = |id: BrokerId| match choice {
         Choice::ControlledShutdown => state.is_there(id, tp),
+        Choice::Unclean => state.is_live(id),
         _ => state.is_online(id, tp),
     };
     let to: Vec<BrokerId> = partition.assignment.replicas.iter().copied().filter(|id| told(*id)).collect();

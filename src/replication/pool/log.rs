@@ -14,7 +14,7 @@ pub struct ModelLog {
     pub mark: Offset,
     /// Records that survive a power loss.
     pub synced: usize,
-    /// `replication-offset-checkpoint`.
+    /// `replication-offset-checkpoint`; beyond the log end: what was lost.
     pub checkpoint: Offset,
     /// It was made once and not wiped since.
     pub is_there: bool,
@@ -32,10 +32,24 @@ impl ModelLog {
 
     pub fn truncate(&mut self, to: Offset) {
         self.epochs.truncate_from_end(to);
+        if to >= self.end() {
+            return;
+        }
         self.records.truncate(to.0 as usize);
         self.synced = self.synced.min(self.records.len());
         self.mark = self.mark.min(self.end());
         self.checkpoint = self.checkpoint.min(to);
+    }
+
+    pub fn is_short(&self) -> bool {
+        self.checkpoint > self.end()
+    }
+
+    /// Writes the checkpoint. What is missing stays in it.
+    pub fn write_checkpoint(&mut self) {
+        if !self.is_short() {
+            self.checkpoint = self.mark;
+        }
     }
 
     /// The process is gone; `kept` records are left.

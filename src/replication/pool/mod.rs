@@ -191,7 +191,7 @@ impl Pool {
                 }
             }
             89 => self.nodes[nth].log.synced = self.nodes[nth].log.records.len(),
-            90 => self.nodes[nth].log.checkpoint = self.nodes[nth].log.mark,
+            90 => self.nodes[nth].log.write_checkpoint(),
             91..=93 => self.crash(nth),
             94..=97 => self.start(nth),
             98 => self.expire(nth),

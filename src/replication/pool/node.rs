@@ -114,8 +114,11 @@ impl Node {
         if change.leader_epoch <= self.role.leader_epoch {
             return Err(ErrorCode::StaleControllerEpoch);
         }
-        let is_short = !self.log.is_there || self.log.end() < self.log.checkpoint;
-        if change.leader == self.id && change.leader_epoch > LeaderEpoch(0) && is_short {
+        if self.log.epochs.latest().is_some_and(|latest| latest > change.leader_epoch) {
+            return Err(ErrorCode::StaleControllerEpoch);
+        }
+        let lacks_records = !self.log.is_there || self.log.is_short();
+        if change.leader == self.id && change.leader_epoch > LeaderEpoch(0) && lacks_records {
             return Err(ErrorCode::KafkaStorageError);
         }
         self.log.is_there = true;
