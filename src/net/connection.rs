@@ -203,12 +203,30 @@ async fn one_request(
         None => {
             reader.release();
             writer.flush(stream, clock, active_at).await?;
-            serving.await
+            unless_gone(serving.as_mut(), stream).await?
         }
     };
     reader.release();
     standing.serving.store(false, Ordering::Relaxed);
     give(reply, stream, clock, active_at, writer).await
+}
+
+/// The answer, unless the peer closes before it is there: then what the request waits on forgets it. One that sent more
+/// before it closed is noticed when its turn comes.
+async fn unless_gone(
+    mut serving: Pin<&mut impl Future<Output = Reply>>,
+    stream: &mut dyn Stream,
+) -> Result<Reply, End> {
+    let gone = async {
+        if !future::poll_fn(|cx| stream.poll_gone(cx)).await {
+            future::pending().await
+        }
+    };
+    tokio::select! {
+        biased;
+        reply = &mut serving => Ok(reply),
+        () = gone => Err(End::Peer),
+    }
 }
 
 /// Queues an answer, and writes it when it should not wait for others. A throttled client has its answer at once and is
@@ -286,7 +304,8 @@ async fn idle(shared: &Shared, active_at: &AtomicI64) -> End {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::time::Instant;
 
     use super::*;
@@ -318,5 +337,48 @@ mod tests {
         assert_eq!(&answer, b"\0\0\0\x03def");
         giving.await.expect("no end");
         assert_eq!(begun.elapsed().as_millis(), 800);
+    }
+
+    /// Both ends of a real connection.
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (client.expect("connected"), accepted.expect("accepted").0)
+    }
+
+    #[tokio::test]
+    async fn who_hung_up_is_not_served_on() {
+        let (client, mut server) = pair().await;
+        let parked = Arc::new(());
+        let waits = Arc::clone(&parked);
+        let mut serving = Box::pin(async move {
+            let _parked = waits;
+            future::pending().await
+        });
+        assert!(unless_gone(serving.as_mut(), &mut server).now_or_never().is_none(), "still there");
+        drop(client);
+        let end = unless_gone(serving.as_mut(), &mut server).await;
+        assert!(matches!(end, Err(End::Peer)), "{end:?}");
+        drop(serving);
+        assert_eq!(Arc::strong_count(&parked), 1, "what it waited on has forgotten it");
+    }
+
+    #[tokio::test]
+    async fn who_sent_more_meanwhile_is_served_and_read_later() {
+        let (mut client, mut server) = pair().await;
+        let (answer, answered) = tokio::sync::oneshot::channel::<()>();
+        let mut serving = Box::pin(async {
+            let _ = answered.await;
+            Reply::Nothing { throttle_ms: 0 }
+        });
+        client.write_all(b"more").await.expect("sent");
+        server.readable().await.expect("open");
+        assert!(unless_gone(serving.as_mut(), &mut server).now_or_never().is_none());
+        answer.send(()).expect("it waits");
+        assert!(matches!(unless_gone(serving.as_mut(), &mut server).await, Ok(Reply::Nothing { .. })));
+        let mut more = [0; 4];
+        server.read_exact(&mut more).await.expect("all of it");
+        assert_eq!(&more, b"more");
     }
 }

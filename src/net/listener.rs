@@ -25,6 +25,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
         None
     }
 
+    /// Ready once the peer has closed (true), or when that cannot be told any more without reading what it sent (false).
+    fn poll_gone(&mut self, _cx: &mut Context<'_>) -> Poll<bool> {
+        Poll::Ready(false)
+    }
+
     /// Writes what more follows upon at once: the kernel may hold it back until then.
     fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         Pin::new(self).poll_write_vectored(cx, bytes)

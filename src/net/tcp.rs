@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use tokio::io::Interest;
+use tokio::io::{Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::listener::{Incoming, Listener, OpenStream, Stream};
@@ -158,6 +158,12 @@ impl Stream for TcpStream {
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => None,
             other => Some(other),
         }
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut byte = [0];
+        let peeked = ready!(self.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
+        Poll::Ready(!matches!(peeked, Ok(1..)))
     }
 
     fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
