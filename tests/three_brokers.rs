@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
 use kafka_protocol::messages::*;
+use kafka_protocol::protocol::StrBytes;
 use klamm::sim::brokers::World;
 use klamm::types::BrokerId as Id;
 
@@ -95,6 +97,39 @@ fn a_follower_that_is_cut_off_leaves_the_isr_and_comes_back() {
         for client in &mut trio.clients {
             client.metadata_until(|metadata| everywhere(&partitions(metadata)[0], leader)).await;
         }
+        trio.stop().await;
+    });
+}
+
+/// Error code and low watermark.
+async fn delete_below(client: &mut Client, offset: i64, timeout_ms: i32) -> (i16, i64) {
+    let partition = DeleteRecordsPartition::default().with_partition_index(0).with_offset(offset);
+    let topic = DeleteRecordsTopic::default()
+        .with_name(TopicName(StrBytes::from_static_str("t")))
+        .with_partitions(vec![partition]);
+    let request = DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms);
+    let answer = client.ask(2, request).await;
+    (answer.topics[0].partitions[0].error_code, answer.topics[0].partitions[0].low_watermark)
+}
+
+#[test]
+fn a_deletion_is_answered_when_every_replica_has_deleted() {
+    run(async {
+        let mut trio = Trio::start(6, &[]).await;
+        trio.create("t", 1).await;
+        let metadata = trio.client(1).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        let leader = partitions(&metadata)[0].leader_id.0;
+        let follower = if leader == 3 { 2 } else { 3 };
+        trio.client(leader).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        for n in 0..4_u8 {
+            trio.client(leader).produce("t", &[n]).await;
+        }
+        assert_eq!(delete_below(trio.client(leader), 2, 60_000).await, (0, 2));
+        let way = trio.world.net.way(Id(follower), World::port(leader));
+        way.stall();
+        assert_eq!(delete_below(trio.client(leader), 3, 5_000).await, (7, 2), "one replica has not heard of it");
+        way.heal();
+        assert_eq!(delete_below(trio.client(leader), 3, 60_000).await, (0, 3));
         trio.stop().await;
     });
 }

@@ -123,6 +123,7 @@ pub struct Partition {
     flushes: Option<Arc<FlushQueue>>,
     committed: OffsetWaiters,
     durable: OffsetWaiters,
+    deleted: OffsetWaiters,
     fetches: ParkedFetches,
 }
 
@@ -149,6 +150,7 @@ impl Partition {
             flushes,
             committed: OffsetWaiters::default(),
             durable: OffsetWaiters::default(),
+            deleted: OffsetWaiters::default(),
             fetches: ParkedFetches::default(),
         })
     }
@@ -344,7 +346,7 @@ impl Partition {
         let log = self.online_log()?;
         let role = self.role.read_recursive();
         let leading = role.leading.as_ref().ok_or(ErrorCode::NotLeaderOrFollower)?;
-        leading.record(&FollowerFetch {
+        let log_start_rose = leading.record(&FollowerFetch {
             id,
             broker_epoch,
             offset: fetch.offset,
@@ -353,6 +355,9 @@ impl Partition {
             now_ms: self.around.clock.monotonic_ms(),
         })?;
         self.advance(&role, log);
+        if log_start_rose {
+            self.deleted.passed(self.low_watermark(leading, log));
+        }
         if let Some(proposal) = self.joining(leading, log, id) {
             self.propose(proposal);
         }
@@ -401,26 +406,6 @@ impl Partition {
     pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
         Ok(self.online_log()?.end_offset_for_epoch(epoch))
     }
-    /// DeleteRecords on the leader; -1 = high watermark. Returns the new low watermark.
-    ///
-    /// NOT_LEADER_OR_FOLLOWER; POLICY_VIOLATION where `cleanup.policy` has no `delete`; OFFSET_OUT_OF_RANGE for other
-    /// negative offsets and beyond the high watermark.
-    pub fn delete_records(&self, to: Offset) -> Result<Offset, ErrorCode> {
-        let log = self.online_log()?;
-        let role = self.role.read();
-        let leading = role.leading.as_ref().ok_or(ErrorCode::NotLeaderOrFollower)?;
-        if !log.config().cleanup_delete {
-            return Err(ErrorCode::PolicyViolation);
-        }
-        let high_watermark = log.offsets().high_watermark;
-        let to = if to == Offset::NONE { high_watermark } else { to };
-        if to < Offset::ZERO || to > high_watermark {
-            return Err(ErrorCode::OffsetOutOfRange);
-        }
-        log.raise_log_start(to);
-        Ok(leading.low_watermark(log.offsets().log_start, |id| self.around.is_alive(id)))
-    }
-
     /// Takes the lead as `change` says. The log's directory failing meanwhile is KAFKA_STORAGE_ERROR.
     pub(super) fn make_leader(&self, change: &LeaderAndIsr) -> Result<(), ErrorCode> {
         let log = self.online_log()?;
@@ -468,6 +453,7 @@ impl Partition {
     fn stop_waiting(&self, why: NotCommitted) {
         self.committed.fail(why);
         self.durable.fail(why);
+        self.deleted.fail(why);
         self.fetches.wake_all();
     }
 
@@ -591,8 +577,10 @@ fn refused(code: ErrorCode, message: impl Into<String>, log_start_offset: Offset
     }
 }
 
+mod deletion;
 mod following;
 mod membership;
+pub use deletion::Deleted;
 pub use following::NotTaken;
 
 #[cfg(test)]

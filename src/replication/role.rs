@@ -82,17 +82,20 @@ impl Progress {
         Progress { last_fetch_leader_end: leader_end, last_fetch_ms: since, last_caught_up_ms: since, ..self }
     }
 
-    fn record(&mut self, fetch: &FollowerFetch) {
+    /// True when its log starts later than before.
+    fn record(&mut self, fetch: &FollowerFetch) -> bool {
         if fetch.offset >= fetch.leader_end {
             self.last_caught_up_ms = self.last_caught_up_ms.max(fetch.now_ms);
         } else if fetch.offset >= self.last_fetch_leader_end {
             self.last_caught_up_ms = self.last_caught_up_ms.max(self.last_fetch_ms);
         }
         self.log_end = fetch.offset;
+        let log_start_rose = fetch.log_start > self.log_start;
         self.log_start = fetch.log_start;
         self.last_fetch_leader_end = fetch.leader_end;
         self.last_fetch_ms = fetch.now_ms;
         self.broker_epoch = self.broker_epoch.max(fetch.broker_epoch);
+        log_start_rose
     }
 
     /// Has all, or had it no longer ago than `lag_max_ms`.
@@ -231,15 +234,14 @@ impl Leading {
         self.followers.get(&follower).map(|progress| *progress.lock())
     }
 
-    /// Records a fetch. A broker that is no replica, or whose earlier life is fetching, is NOT_LEADER_OR_FOLLOWER
+    /// Records a fetch; true when the follower's log starts later than before. A broker that is no replica, or whose earlier life is fetching, is NOT_LEADER_OR_FOLLOWER
     /// (UNKNOWN_LEADER_EPOCH for the former where the request named an epoch: the caller's part).
-    pub fn record(&self, fetch: &FollowerFetch) -> Result<(), ErrorCode> {
+    pub fn record(&self, fetch: &FollowerFetch) -> Result<bool, ErrorCode> {
         let mut progress = self.followers.get(&fetch.id).ok_or(ErrorCode::NotLeaderOrFollower)?.lock();
         if fetch.broker_epoch >= 0 && fetch.broker_epoch < progress.broker_epoch {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
-        progress.record(fetch);
-        Ok(())
+        Ok(progress.record(fetch))
     }
 
     /// Where the high watermark belongs. Stays while the committed ISR is below `effective_min_isr`.

@@ -186,14 +186,15 @@ fn records_are_deleted_up_to_the_high_watermark() {
     let bench = bench(TopicConfig::default());
     let partition = bench.leader(&[1]);
     append(&partition, 10, Acks::All).unwrap();
-    assert_eq!(partition.delete_records(Offset(4)), Ok(Offset(4)));
-    assert_eq!(partition.delete_records(Offset(2)), Ok(Offset(4)), "the log start never goes back");
-    assert_eq!(partition.delete_records(Offset(11)), Err(ErrorCode::OffsetOutOfRange));
-    assert_eq!(partition.delete_records(Offset(-2)), Err(ErrorCode::OffsetOutOfRange));
+    let deleted = |to| partition.delete_records(Offset(to)).map(|deleted| deleted.low_watermark);
+    assert_eq!(deleted(4), Ok(Offset(4)));
+    assert_eq!(deleted(2), Ok(Offset(4)), "the log start never goes back");
+    assert_eq!(deleted(11), Err(ErrorCode::OffsetOutOfRange));
+    assert_eq!(deleted(-2), Err(ErrorCode::OffsetOutOfRange));
     assert_eq!(partition.read(fetch(CONSUMER, 3)).map(|_| ()), Err(ErrorCode::OffsetOutOfRange));
-    assert_eq!(partition.delete_records(Offset(-1)), Ok(Offset(10)));
+    assert_eq!(deleted(-1), Ok(Offset(10)));
     bench.table.apply_leader_and_isr(&[change(2, 1, &[2])]);
-    assert_eq!(partition.delete_records(Offset(4)), Err(ErrorCode::NotLeaderOrFollower));
+    assert_eq!(deleted(4), Err(ErrorCode::NotLeaderOrFollower));
 }
 
 #[test]
