@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
@@ -98,6 +99,56 @@ fn a_follower_that_is_cut_off_leaves_the_isr_and_comes_back() {
             client.metadata_until(|metadata| everywhere(&partitions(metadata)[0], leader)).await;
         }
         trio.stop().await;
+    });
+}
+
+/// Fetch of `t-0` from the beginning by a consumer in `rack`: which replica it should read, and bytes of records.
+async fn fetch_in(client: &mut Client, version: i16, rack: &str) -> (i32, usize) {
+    let partition = FetchPartition::default().with_partition_max_bytes(1 << 20).with_current_leader_epoch(-1);
+    let topic =
+        FetchTopic::default().with_topic(TopicName(StrBytes::from_static_str("t"))).with_partitions(vec![partition]);
+    let request = FetchRequest::default()
+        .with_replica_id(BrokerId(-1))
+        .with_max_wait_ms(60_000)
+        .with_min_bytes(1)
+        .with_max_bytes(1 << 20)
+        .with_session_epoch(-1)
+        .with_rack_id(StrBytes::from_string(if version >= 11 { rack.to_owned() } else { String::new() }))
+        .with_topics(vec![topic]);
+    let answer = client.ask(version, request).await;
+    let part = &answer.responses[0].partitions[0];
+    assert_eq!(part.error_code, 0);
+    (part.preferred_read_replica.0, part.records.as_ref().map_or(0, |records| records.len()))
+}
+
+/// KIP-392. A live 3.9.1 with the same racks answers the same.
+#[test]
+fn consumers_are_sent_to_the_replica_in_their_rack() {
+    let selector = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector";
+    run(async {
+        for (seed, overrides) in [(7, &[selector][..]), (8, &[])] {
+            let mut trio = Trio::start(seed, overrides).await;
+            trio.create("t", 1).await;
+            let metadata = trio.client(1).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+            let leader = partitions(&metadata)[0].leader_id.0;
+            let near = if leader == 3 { 2 } else { 3 };
+            for broker in [leader, near] {
+                trio.client(broker).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+            }
+            trio.client(leader).produce("t", b"a").await;
+            let mine = format!("r{near}");
+            let (sent, bytes) = fetch_in(trio.client(leader), 12, &mine).await;
+            assert_eq!((sent, bytes == 0), if overrides.is_empty() { (-1, false) } else { (near, true) });
+            let (sent, bytes) = fetch_in(trio.client(near), 12, &mine).await;
+            assert!(sent == -1 && bytes > 0, "a follower serves what it knows to be committed");
+            for (version, rack) in
+                [(12, format!("r{leader}")), (12, "nowhere".to_owned()), (12, String::new()), (10, mine)]
+            {
+                let (sent, bytes) = fetch_in(trio.client(leader), version, &rack).await;
+                assert!(sent == -1 && bytes > 0, "v{version} in {rack:?} reads here");
+            }
+            trio.stop().await;
+        }
     });
 }
 

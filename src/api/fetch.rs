@@ -8,6 +8,7 @@
 //! - First failing check of a partition: its id is unknown, not in the metadata, not here, its id differs, then what
 //!   [`Partition::read`] refuses. The first two make no request return early, as in Kafka, and come last in the answer.
 //! - Sessions (v7+) are [`FetchSessions`](super::fetch_session::FetchSessions).
+//! - A consumer (v11+) with a rack gets no records but the id of a replica there, where `replica.selector.class` says so.
 //! - v0-3 get their records converted down, see `convert`; v0-9 get no zstd from a topic that has it as its codec.
 
 use std::mem;
@@ -27,7 +28,8 @@ use super::leader_hint::LeaderHints;
 use super::serve::Close;
 use super::throttle;
 use crate::cluster::{Snapshot, TopicMeta};
-use crate::replication::partition::{Partition, PartitionFetch, PartitionRead, Reader};
+use crate::config::ReplicaSelector;
+use crate::replication::partition::{Partition, PartitionFetch, PartitionRead, Place, Reader};
 use crate::replication::waiters::Parked;
 use crate::spawn::Shutdown;
 use crate::types::{BrokerId, IsolationLevel, LeaderEpoch, TopicId};
@@ -159,6 +161,7 @@ fn begin(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, Reply>,
             false => services.quotas.clients.fetch_max_bytes(ctx.client()),
         }),
         hard_limit: version <= 2,
+        place: place(ctx, &request),
         targets,
     };
     let (min_bytes, max_wait_ms) = (request.min_bytes.min(read.max_bytes), request.max_wait_ms);
@@ -244,6 +247,15 @@ fn asked(topics: &mut Topics<'_>, request: &FetchRequest<'_>) -> Vec<Asked> {
     asked
 }
 
+/// Where the request comes from, if that matters.
+fn place(ctx: &RequestContext<'_>, request: &FetchRequest<'_>) -> Option<Place> {
+    let matters = ctx.services.config.replication.selector == ReplicaSelector::RackAware
+        && ctx.version() >= 11
+        && request.replica_id.0 < 0
+        && !request.rack_id.is_empty();
+    matters.then(|| Place { rack: request.rack_id.to_owned(), listener: ctx.connection.listener.to_string() })
+}
+
 /// Replica id of the request, as who reads.
 fn reader(request: &FetchRequest<'_>) -> Reader {
     match request.replica_id.0 {
@@ -301,6 +313,8 @@ struct Fetching {
     max_bytes: i32,
     /// Not even one batch may exceed the limits.
     hard_limit: bool,
+    /// Of a consumer that may be sent to another replica.
+    place: Option<Place>,
     targets: Vec<Target>,
 }
 
@@ -393,14 +407,14 @@ impl Fetching {
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     bytes: usize,
-    /// An error or a diverging epoch: told at once.
+    /// An error, a diverging epoch, another replica to read: told at once.
     news: bool,
 }
 
 impl Found {
     fn add(&mut self, read: &Read) {
         match read {
-            Ok(read) if read.diverging.is_none() => self.bytes += bytes_of(read),
+            Ok(read) if read.diverging.is_none() && read.elsewhere.is_none() => self.bytes += bytes_of(read),
             _ => self.news = true,
         }
     }
@@ -437,7 +451,13 @@ impl Target {
 
     fn read(&self, of: &Fetching, left: i32, min_one_batch: bool) -> Read {
         let partition = self.partition.as_ref().map_err(|code| *code)?;
-        let mut read = partition.read(self.fetch(of, left, min_one_batch))?;
+        let fetch = self.fetch(of, left, min_one_batch);
+        if let Some(place) = &of.place
+            && let Some(elsewhere) = partition.read_elsewhere(&fetch, place)?
+        {
+            return Ok(elsewhere);
+        }
+        let mut read = partition.read(fetch)?;
         if left.min(self.asked.max_bytes) < 0 {
             return Err(ErrorCode::UnknownServerError);
         }
@@ -461,7 +481,7 @@ impl Target {
                 aborted: read
                     .aborted
                     .map(|all| all.into_iter().map(|one| (one.producer_id, one.first_offset.0)).collect()),
-                preferred_read_replica: -1,
+                preferred_read_replica: read.elsewhere.map_or(-1, |id| id.0),
                 records: read
                     .slice
                     .map_or(Records::None, |slice| Records::Stored { slice, from: self.asked.fetch_offset }),

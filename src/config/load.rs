@@ -144,7 +144,7 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         transaction_state_log_replication_factor: values.number("transaction.state.log.replication.factor"),
         transaction_state_log_min_isr: values.number("transaction.state.log.min.isr"),
         group: GroupConfig::build(values),
-        replication: ReplicationConfig::build(values),
+        replication: ReplicationConfig::build(values)?,
         password_encoder: PasswordEncoder::build(values, "password.encoder.secret")?,
         old_password_encoder: PasswordEncoder::build(values, "password.encoder.old.secret")?,
         socket_request_max_bytes: values.number("socket.request.max.bytes"),

@@ -25,5 +25,6 @@ mod values;
 pub use broker::BrokerConfig;
 pub use error::{ConfigError, Warning};
 pub use listeners::{Listener, SecurityProtocol};
+pub use replication::ReplicaSelector;
 pub use topic::{CompressionType, TimestampType, TopicConfig, TopicConfigError};
 pub use values::default_text;

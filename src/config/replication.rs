@@ -2,7 +2,33 @@
 
 use std::time::Duration;
 
+use super::error::ConfigError;
 use super::values::Values;
+
+/// `replica.selector.class`: which replica a consumer reads from (KIP-392).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplicaSelector {
+    #[default]
+    Leader,
+    RackAware,
+}
+
+impl ReplicaSelector {
+    /// Another class than Kafka's own cannot be run here: whoever set one wants something that would not happen.
+    fn of(class: Option<String>) -> Result<ReplicaSelector, ConfigError> {
+        let package = "org.apache.kafka.common.replica.";
+        let Some(value) = class else { return Ok(ReplicaSelector::Leader) };
+        match value.strip_prefix(package) {
+            Some("LeaderSelector") => Ok(ReplicaSelector::Leader),
+            Some("RackAwareReplicaSelector") => Ok(ReplicaSelector::RackAware),
+            _ => Err(ConfigError::Refused {
+                key: "replica.selector.class".to_owned(),
+                value,
+                why: format!("{package}RackAwareReplicaSelector and {package}LeaderSelector are known"),
+            }),
+        }
+    }
+}
 
 /// Keys that begin with `replica.`, and those of connections to other brokers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +41,7 @@ pub struct ReplicationConfig {
     pub fetch_min_bytes: i32,
     pub fetch_response_max_bytes: i32,
     pub fetch_wait_max_ms: i32,
+    pub selector: ReplicaSelector,
     pub socket_timeout_ms: i32,
 }
 
@@ -23,8 +50,8 @@ impl ReplicationConfig {
         Duration::from_millis(self.controller_socket_timeout_ms.unsigned_abs().into())
     }
 
-    pub(super) fn build(values: &Values) -> ReplicationConfig {
-        ReplicationConfig {
+    pub(super) fn build(values: &Values) -> Result<ReplicationConfig, ConfigError> {
+        Ok(ReplicationConfig {
             controller_socket_timeout_ms: values.number("controller.socket.timeout.ms"),
             socket_connection_setup_timeout_ms: values.number("socket.connection.setup.timeout.ms"),
             num_replica_fetchers: values.number("num.replica.fetchers"),
@@ -33,8 +60,9 @@ impl ReplicationConfig {
             fetch_min_bytes: values.number("replica.fetch.min.bytes"),
             fetch_response_max_bytes: values.number("replica.fetch.response.max.bytes"),
             fetch_wait_max_ms: values.number("replica.fetch.wait.max.ms"),
+            selector: ReplicaSelector::of(values.some_text("replica.selector.class"))?,
             socket_timeout_ms: values.number("replica.socket.timeout.ms"),
-        }
+        })
     }
 }
 
@@ -49,7 +77,28 @@ impl Default for ReplicationConfig {
             fetch_min_bytes: 1,
             fetch_response_max_bytes: 10_485_760,
             fetch_wait_max_ms: 500,
+            selector: ReplicaSelector::Leader,
             socket_timeout_ms: 30_000,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{BrokerConfig, ReplicaSelector};
+
+    #[test]
+    fn a_class_that_is_not_known_stops_the_start() {
+        let load = |class: &str| {
+            let given = (!class.is_empty()).then(|| format!("replica.selector.class={class}"));
+            BrokerConfig::load(b"", &given.into_iter().collect::<Vec<_>>())
+                .map(|(config, _)| config.replication.selector)
+        };
+        assert_eq!(load(""), Ok(ReplicaSelector::Leader));
+        let of = |name: &str| load(&format!("org.apache.kafka.common.replica.{name}"));
+        assert_eq!(of("LeaderSelector"), Ok(ReplicaSelector::Leader));
+        assert_eq!(of("RackAwareReplicaSelector"), Ok(ReplicaSelector::RackAware));
+        let told = load("com.example.Nearest").unwrap_err().to_string();
+        assert!(told.contains("replica.selector.class") && told.contains("com.example.Nearest"), "{told}");
     }
 }

@@ -66,11 +66,21 @@ pub struct PartitionRead {
     /// `Some` for read_committed.
     pub aborted: Option<Vec<AbortedTransaction>>,
     pub diverging: Option<(LeaderEpoch, Offset)>,
+    /// The replica that should be read instead.
+    pub elsewhere: Option<BrokerId>,
 }
 
 impl PartitionRead {
     fn nothing(moves: Moves, offsets: LogOffsets) -> PartitionRead {
-        PartitionRead { moves, offsets, slice: None, first_batch_incomplete: false, aborted: None, diverging: None }
+        PartitionRead {
+            moves,
+            offsets,
+            slice: None,
+            first_batch_incomplete: false,
+            aborted: None,
+            diverging: None,
+            elsewhere: None,
+        }
     }
 }
 
@@ -333,7 +343,12 @@ impl Partition {
             false => None,
         };
         let first_batch_incomplete = read.first_batch_larger_than_limit;
-        Ok(PartitionRead { moves, offsets, slice: read.slice, first_batch_incomplete, aborted, diverging: None })
+        Ok(PartitionRead {
+            slice: read.slice,
+            first_batch_incomplete,
+            aborted,
+            ..PartitionRead::nothing(moves, offsets)
+        })
     }
 
     /// Notes how far a follower is, from a fetch that `read` served with `read` (not one that diverged, and only the
@@ -580,8 +595,10 @@ fn refused(code: ErrorCode, message: impl Into<String>, log_start_offset: Offset
 mod deletion;
 mod following;
 mod membership;
+mod nearest;
 pub use deletion::Deleted;
 pub use following::NotTaken;
+pub use nearest::Place;
 
 #[cfg(test)]
 mod tests;

@@ -98,9 +98,14 @@ impl Progress {
         log_start_rose
     }
 
+    /// How long ago it was caught up, ms.
+    pub fn behind_ms(&self, now_ms: i64) -> i64 {
+        now_ms - self.last_caught_up_ms
+    }
+
     /// Has all, or had it no longer ago than `lag_max_ms`.
     pub fn caught_up(&self, leader_end: Offset, now_ms: i64, lag_max_ms: i64) -> bool {
-        self.log_end == leader_end || now_ms - self.last_caught_up_ms <= lag_max_ms
+        self.log_end == leader_end || self.behind_ms(now_ms) <= lag_max_ms
     }
 }
 
@@ -228,6 +233,12 @@ impl Leading {
     /// The controller's answer to a proposal.
     pub fn answered(&self, proposal: &Proposal, answer: Result<Confirmed, ErrorCode>) -> Outcome {
         self.membership.lock().answered(self.leader_epoch, proposal, answer)
+    }
+
+    /// Those of the committed ISR that hold `offset` or await it next.
+    pub fn in_sync_at(&self, offset: Offset) -> impl Iterator<Item = (BrokerId, Progress)> + '_ {
+        let known = self.isr().into_iter().filter_map(|id| Some((id, self.progress(id)?)));
+        known.filter(move |(_, progress)| progress.log_start <= offset && offset <= progress.log_end)
     }
 
     pub fn progress(&self, follower: BrokerId) -> Option<Progress> {

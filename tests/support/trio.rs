@@ -18,7 +18,7 @@ pub fn run(scenario: impl Future<Output = ()>) {
     runtime.expect("a runtime").block_on(scenario);
 }
 
-/// Three brokers that know of each other, and a client of each. The first is the controller.
+/// Three brokers that know of each other, each in a rack of its own (`r1` to `r3`), and a client of each. The first is the controller.
 pub struct Trio {
     pub world: World,
     pub brokers: BTreeMap<i32, SimBroker>,
@@ -31,6 +31,8 @@ impl Trio {
         let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
         let (mut brokers, mut clients) = (BTreeMap::new(), Vec::new());
         for id in 1..=3 {
+            let rack = format!("broker.rack=r{id}");
+            let overrides: Vec<String> = overrides.iter().cloned().chain([rack]).collect();
             brokers.insert(id, world.start(id, None, &overrides).expect("a configuration"));
             let mut client = Client::connect(&world, id).await;
             client

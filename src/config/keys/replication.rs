@@ -40,7 +40,8 @@ pub(super) const KEYS: &[Key] = &[
     long("replica.lag.time.max.ms").default("30000").high()
         .implemented("Milliseconds a follower may stay behind the log end before it leaves the ISR."),
     string("replica.selector.class")
-        .not_yet("Java class that chooses which replica a consumer reads from."),
+        .implemented("Kafka's class that chooses which replica a consumer reads from: RackAwareReplicaSelector sends it to \
+            one in its client.rack, LeaderSelector and unset keep it at the leader."),
     int("replica.socket.receive.buffer.bytes").default("65536").high()
         .not_yet("SO_RCVBUF of connections on which replicas are fetched."),
     int("replica.socket.timeout.ms").default("30000").high()
