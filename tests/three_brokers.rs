@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
@@ -181,6 +182,53 @@ fn a_deletion_is_answered_when_every_replica_has_deleted() {
         assert_eq!(delete_below(trio.client(leader), 3, 5_000).await, (7, 2), "one replica has not heard of it");
         way.heal();
         assert_eq!(delete_below(trio.client(leader), 3, 60_000).await, (0, 3));
+        trio.stop().await;
+    });
+}
+
+/// Sets (or, without a value, unsets) a config of a topic (2) or a broker (4).
+async fn alter(client: &mut Client, kind: i8, name: String, key: &'static str, value: Option<&'static str>) {
+    let config = AlterableConfig::default()
+        .with_name(StrBytes::from_static_str(key))
+        .with_config_operation(i8::from(value.is_none()))
+        .with_value(value.map(StrBytes::from_static_str));
+    let resource = AlterConfigsResource::default()
+        .with_resource_type(kind)
+        .with_resource_name(StrBytes::from_string(name))
+        .with_configs(vec![config]);
+    let answer = client.ask(1, IncrementalAlterConfigsRequest::default().with_resources(vec![resource])).await;
+    assert_eq!(answer.responses[0].error_code, 0, "{:?}", answer.responses[0].error_message);
+}
+
+#[test]
+fn a_throttled_leader_gives_nothing_to_who_is_not_in_sync() {
+    const RATE: &str = "leader.replication.throttled.rate";
+    run(async {
+        let window = "replication.quota.window.num=600";
+        let overrides = ["replica.lag.time.max.ms=2000", "replica.socket.timeout.ms=1000", window];
+        let mut trio = Trio::start(9, &overrides).await;
+        trio.create("t", 1).await;
+        let metadata = trio.client(1).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        let leader = partitions(&metadata)[0].leader_id.0;
+        let follower = if leader == 3 { 2 } else { 3 };
+        trio.client(leader).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        alter(trio.client(leader), 2, "t".to_owned(), "leader.replication.throttled.replicas", Some("*")).await;
+        alter(trio.client(leader), 4, leader.to_string(), RATE, Some("1")).await;
+        // Who is in sync gets all of it, however much it is.
+        trio.client(leader).produce("t", &[7; 10_000]).await;
+        for client in &mut trio.clients {
+            client.metadata_until(|metadata| everywhere(&partitions(metadata)[0], leader)).await;
+        }
+        let way = trio.world.net.way(Id(follower), World::port(leader));
+        way.stall();
+        trio.client(leader).produce("t", b"a").await;
+        let left = |metadata: &MetadataResponse| !partitions(metadata)[0].isr_nodes.contains(&BrokerId(follower));
+        trio.client(leader).metadata_until(left).await;
+        way.heal();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(left(&trio.client(leader).metadata().await), "throttled, and back in sync all the same");
+        alter(trio.client(leader), 4, leader.to_string(), RATE, None).await;
+        trio.client(leader).metadata_until(|metadata| everywhere(&partitions(metadata)[0], leader)).await;
         trio.stop().await;
     });
 }

@@ -9,6 +9,8 @@
 //!   [`Partition::read`] refuses. The first two make no request return early, as in Kafka, and come last in the answer.
 //! - Sessions (v7+) are [`FetchSessions`](super::fetch_session::FetchSessions).
 //! - A consumer (v11+) with a rack gets no records but the id of a replica there, where `replica.selector.class` says so.
+//! - A follower that is not in sync gets nothing of a throttled partition while `leader.replication.throttled.rate` is
+//!   exceeded.
 //! - v0-3 get their records converted down, see `convert`; v0-9 get no zstd from a topic that has it as its codec.
 
 use std::mem;
@@ -27,8 +29,10 @@ use super::fetch_session::{Asked, Context, Key, SessionRequest};
 use super::leader_hint::LeaderHints;
 use super::serve::Close;
 use super::throttle;
+use crate::clock::Clock;
 use crate::cluster::{Snapshot, TopicMeta};
 use crate::config::ReplicaSelector;
+use crate::quota::Quotas;
 use crate::replication::partition::{Partition, PartitionFetch, PartitionRead, Place, Reader};
 use crate::replication::waiters::Parked;
 use crate::spawn::Shutdown;
@@ -60,6 +64,7 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> R
     let (version, services) = (ctx.version(), ctx.services);
     let reads = read.until_enough(min_bytes, max_wait_ms, &ctx.connection.alarm, &services.shutdown).await;
 
+    read.count_throttled(&reads);
     for (target, read) in read.targets.iter().zip(&reads) {
         if matches!(read, Err(ErrorCode::OffsetOutOfRange)) && !is_follower {
             tell_if_deleted(ctx, target);
@@ -161,6 +166,8 @@ fn begin(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, Reply>,
             false => services.quotas.clients.fetch_max_bytes(ctx.client()),
         }),
         hard_limit: version <= 2,
+        throttle: (is_follower && services.quotas.replication.leader.is_set())
+            .then(|| (Arc::clone(&services.quotas), Arc::clone(&services.clock))),
         place: place(ctx, &request),
         targets,
     };
@@ -313,6 +320,8 @@ struct Fetching {
     max_bytes: i32,
     /// Not even one batch may exceed the limits.
     hard_limit: bool,
+    /// Of a follower that may be held up.
+    throttle: Option<(Arc<Quotas>, Arc<dyn Clock>)>,
     /// Of a consumer that may be sent to another replica.
     place: Option<Place>,
     targets: Vec<Target>,
@@ -367,6 +376,15 @@ impl Fetching {
                 return reads;
             }
         }
+    }
+
+    /// What a follower gets of throttled partitions counts, whether or not it is in sync.
+    fn count_throttled(&self, reads: &[Read]) {
+        let Some((quotas, clock)) = &self.throttle else { return };
+        let counts = |target: &Target| target.partition.as_ref().is_ok_and(|partition| partition.is_throttled_leader());
+        let counted = self.targets.iter().zip(reads).filter(|(target, _)| counts(target));
+        let bytes = counted.filter_map(|(_, read)| read.as_ref().ok()).map(bytes_of).sum();
+        quotas.replication.leader.record(bytes, clock.monotonic_ms());
     }
 
     /// Reads the partition at `place` again, within what the others leave.
@@ -463,6 +481,11 @@ impl Target {
         }
         // A part of a batch is of no use to who knows that the limits are soft.
         if read.first_batch_incomplete && !of.hard_limit {
+            read.slice = None;
+        }
+        if let (Some((quotas, clock)), Reader::Replica { id, .. }) = (&of.throttle, of.reader)
+            && partition.is_held_up(id, &quotas.replication.leader, clock.monotonic_ms())
+        {
             read.slice = None;
         }
         Ok(read)

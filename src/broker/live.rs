@@ -7,6 +7,7 @@ use crate::config::BrokerConfig;
 use crate::metastore::schema::ConfigEntity;
 use crate::net::{ConnectionLimits, ConnectionQuotas};
 use crate::quota::Quotas;
+use crate::replication::fetcher::Fetchers;
 use crate::spawn::Spawner;
 use crate::storage::manager::LogManager;
 use crate::types::BrokerId;
@@ -21,6 +22,8 @@ pub struct Live {
     pub logs: Arc<LogManager>,
     pub connections: Arc<ConnectionQuotas>,
     pub quotas: Arc<Quotas>,
+    /// None until partitions can be followed.
+    pub fetchers: Option<Arc<Fetchers>>,
     pub spawner: Arc<dyn Spawner>,
 }
 
@@ -29,6 +32,12 @@ impl Live {
     pub fn begin(&self, quotas: &[(ConfigEntity, Overrides)]) {
         self.broker_changed();
         self.quotas_changed(quotas);
+    }
+
+    /// These are told, too, and of what is stored already.
+    pub fn with(self, fetchers: Arc<Fetchers>) -> Live {
+        fetchers.resize(self.configs.broker().replication.num_replica_fetchers);
+        Live { fetchers: Some(fetchers), ..self }
     }
 
     /// Tells them whenever something changes.
@@ -44,6 +53,10 @@ impl Live {
         let config = Arc::new(self.configs.load().of_broker(&self.fixed, self.broker));
         self.configs.set_broker(config.clone());
         self.logs.set_config(config.clone());
+        self.quotas.replication.set_limits(config.throttled_rates);
+        if let Some(fetchers) = &self.fetchers {
+            fetchers.resize(config.replication.num_replica_fetchers);
+        }
         self.spawner.set_blocking_threads(usize::try_from(config.background_threads).unwrap_or(1));
         // Host names are looked up; the newest configuration counts, whichever is done last.
         let (configs, connections) = (self.configs.clone(), self.connections.clone());

@@ -225,6 +225,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
             blocking(&spawner, move || ConnectionQuotas::new(ConnectionLimits::of(&config))).await?
         },
         quotas: Arc::new(Quotas::new(&config)),
+        fetchers: None,
         spawner: spawner.clone(),
     };
     live.begin(&stored.quotas);
@@ -288,9 +289,11 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
             clock: &clock,
             spawner: &spawner,
             shutdown: &shutdown,
+            quotas: &live.quotas,
         },
         &partitions,
     );
+    let live = live.with(fetchers.clone());
     let registrar = Registrar {
         broker: broker_id,
         advertised,

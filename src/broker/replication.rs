@@ -7,6 +7,7 @@ use crate::cluster::Cluster;
 use crate::cluster::peer::{Connector, ToController};
 use crate::config::BrokerConfig;
 use crate::controller::receiver::ControlReceiver;
+use crate::quota::Quotas;
 use crate::replication::fetcher::{self, FetchConfig, Fetchers};
 use crate::replication::isr_changes::{self, IsrChanges};
 use crate::replication::table::PartitionTable;
@@ -24,6 +25,7 @@ pub struct Around<'a> {
     pub clock: &'a Arc<dyn Clock>,
     pub spawner: &'a Arc<dyn Spawner>,
     pub shutdown: &'a Shutdown,
+    pub quotas: &'a Quotas,
 }
 
 /// From now on partitions follow their leaders, and leaders keep their ISRs. To be called before the broker registers:
@@ -37,6 +39,7 @@ pub fn begin(around: &Around<'_>, table: &Arc<PartitionTable>) -> Arc<Fetchers> 
         cluster: Arc::clone(around.cluster),
         clock: Arc::clone(around.clock),
         spawner: Arc::clone(around.spawner),
+        quota: Arc::clone(&around.quotas.replication.follower),
         config: fetch_config(around.config),
     }));
     table.fetch_with(Arc::clone(&fetchers));

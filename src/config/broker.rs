@@ -8,7 +8,7 @@ use super::group::GroupConfig;
 use super::inter_broker::InterBrokerProtocol;
 use super::listeners::{Listener, SecurityProtocol};
 use super::password_encoder::PasswordEncoder;
-use super::replication::ReplicationConfig;
+use super::replication::{ReplicationConfig, ThrottledRates};
 
 /// Everything `server.properties` and `--override` say, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +45,7 @@ pub struct BrokerConfig {
 
     pub group: GroupConfig,
     pub replication: ReplicationConfig,
+    pub throttled_rates: ThrottledRates,
     /// `password.encoder.secret`: what passwords among dynamic configs are encrypted with.
     pub password_encoder: Option<PasswordEncoder>,
     /// `password.encoder.old.secret`: what those were encrypted with before the secret changed.
@@ -143,6 +144,7 @@ impl Default for BrokerConfig {
             transaction_state_log_min_isr: 1,
             group: GroupConfig::default(),
             replication: ReplicationConfig::default(),
+            throttled_rates: ThrottledRates::NONE,
             password_encoder: None,
             old_password_encoder: None,
             socket_request_max_bytes: 104_857_600,

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use super::def::{self, Key, Kind, Scope, State};
 use super::error::ConfigError;
 use super::load::listener_key;
+use super::replication::ThrottledRates;
 use super::topic::TopicConfig;
 use super::values::{Values, default_text};
 use super::{BrokerConfig, keys};
@@ -103,6 +104,14 @@ impl<'a> Layers<'a> {
     /// The configuration in use: the static one, if the dynamic ones together break a rule between keys.
     pub fn resolve(&self) -> Result<BrokerConfig, ConfigError> {
         let (mut config, _) = BrokerConfig::from_properties(self.effective())?;
+        let rate = |name: &str| {
+            let text = self.own.get(name).or_else(|| self.default.get(name))?;
+            text.trim().parse().ok().filter(|rate| *rate >= 0)
+        };
+        config.throttled_rates = ThrottledRates {
+            leader: rate(LEADER_RATE).unwrap_or(i64::MAX),
+            follower: rate(FOLLOWER_RATE).unwrap_or(i64::MAX),
+        };
         config.properties = self.fixed.properties.clone();
         Ok(config)
     }
@@ -302,10 +311,13 @@ pub enum AlterError {
     Value(ConfigError),
 }
 
+const FOLLOWER_RATE: &str = "follower.replication.throttled.rate";
+const LEADER_RATE: &str = "leader.replication.throttled.rate";
+
 /// Configs that brokers have only while they run: how fast replicas may be copied, bytes per second.
 const THROTTLED_RATES: &[Key] = &[
-    def::long("follower.replication.throttled.rate").min(0),
-    def::long("leader.replication.throttled.rate").min(0),
+    def::long(FOLLOWER_RATE).min(0),
+    def::long(LEADER_RATE).min(0),
     def::long("replica.alter.log.dirs.io.max.bytes.per.second").min(0),
 ];
 

@@ -10,7 +10,7 @@ use super::group::GroupConfig;
 use super::inter_broker::InterBrokerProtocol;
 use super::listeners::{self, Listener, SecurityProtocol};
 use super::password_encoder::PasswordEncoder;
-use super::replication::ReplicationConfig;
+use super::replication::{ReplicationConfig, ThrottledRates};
 use super::values::{Values, default_text};
 use super::{BrokerConfig, TopicConfig, keys, properties};
 
@@ -145,6 +145,7 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         transaction_state_log_min_isr: values.number("transaction.state.log.min.isr"),
         group: GroupConfig::build(values),
         replication: ReplicationConfig::build(values)?,
+        throttled_rates: ThrottledRates::NONE,
         password_encoder: PasswordEncoder::build(values, "password.encoder.secret")?,
         old_password_encoder: PasswordEncoder::build(values, "password.encoder.old.secret")?,
         socket_request_max_bytes: values.number("socket.request.max.bytes"),

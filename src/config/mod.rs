@@ -19,12 +19,14 @@ pub mod password_encoder;
 pub mod properties;
 mod release;
 pub mod replication;
+mod throttled;
 pub mod topic;
 mod values;
 
 pub use broker::BrokerConfig;
 pub use error::{ConfigError, Warning};
 pub use listeners::{Listener, SecurityProtocol};
-pub use replication::ReplicaSelector;
+pub use replication::{ReplicaSelector, ThrottledRates};
+pub use throttled::ThrottledReplicas;
 pub use topic::{CompressionType, TimestampType, TopicConfig, TopicConfigError};
 pub use values::default_text;

@@ -30,7 +30,20 @@ impl ReplicaSelector {
     }
 }
 
-/// Keys that begin with `replica.`, and those of connections to other brokers.
+/// How fast replicas may be copied, bytes per second; `i64::MAX` without a limit. Brokers have them only while they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThrottledRates {
+    /// `leader.replication.throttled.rate`.
+    pub leader: i64,
+    /// `follower.replication.throttled.rate`.
+    pub follower: i64,
+}
+
+impl ThrottledRates {
+    pub const NONE: ThrottledRates = ThrottledRates { leader: i64::MAX, follower: i64::MAX };
+}
+
+/// Keys that begin with `replica.` or `replication.`, and those of connections to other brokers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicationConfig {
     pub controller_socket_timeout_ms: i32,
@@ -41,6 +54,8 @@ pub struct ReplicationConfig {
     pub fetch_min_bytes: i32,
     pub fetch_response_max_bytes: i32,
     pub fetch_wait_max_ms: i32,
+    pub quota_window_num: i32,
+    pub quota_window_size_seconds: i32,
     pub selector: ReplicaSelector,
     pub socket_timeout_ms: i32,
 }
@@ -60,6 +75,8 @@ impl ReplicationConfig {
             fetch_min_bytes: values.number("replica.fetch.min.bytes"),
             fetch_response_max_bytes: values.number("replica.fetch.response.max.bytes"),
             fetch_wait_max_ms: values.number("replica.fetch.wait.max.ms"),
+            quota_window_num: values.number("replication.quota.window.num"),
+            quota_window_size_seconds: values.number("replication.quota.window.size.seconds"),
             selector: ReplicaSelector::of(values.some_text("replica.selector.class"))?,
             socket_timeout_ms: values.number("replica.socket.timeout.ms"),
         })
@@ -77,6 +94,8 @@ impl Default for ReplicationConfig {
             fetch_min_bytes: 1,
             fetch_response_max_bytes: 10_485_760,
             fetch_wait_max_ms: 500,
+            quota_window_num: 11,
+            quota_window_size_seconds: 1,
             selector: ReplicaSelector::Leader,
             socket_timeout_ms: 30_000,
         }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use super::def::{BadValue, Value};
 use super::keys;
+use super::throttled::ThrottledReplicas;
 
 /// `compression.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,9 @@ pub struct TopicConfig {
     /// Messages between forced flushes; `i64::MAX` = never.
     pub flush_messages: i64,
     pub flush_ms: i64,
+    pub follower_throttled: ThrottledReplicas,
     pub index_interval_bytes: i32,
+    pub leader_throttled: ThrottledReplicas,
     pub max_compaction_lag_ms: i64,
     pub max_message_bytes: i32,
     pub message_downconversion_enable: bool,
@@ -78,7 +81,9 @@ impl Default for TopicConfig {
             file_delete_delay_ms: 60_000,
             flush_messages: i64::MAX,
             flush_ms: i64::MAX,
+            follower_throttled: ThrottledReplicas::None,
             index_interval_bytes: 4096,
+            leader_throttled: ThrottledReplicas::None,
             max_compaction_lag_ms: i64::MAX,
             max_message_bytes: 1_048_588,
             message_downconversion_enable: true,
@@ -152,6 +157,12 @@ impl TopicConfig {
             ("cleanup.policy", Value::List(policies)) => {
                 self.cleanup_delete = policies.iter().any(|p| p == "delete");
                 self.cleanup_compact = policies.iter().any(|p| p == "compact");
+            }
+            ("follower.replication.throttled.replicas", Value::List(list)) => {
+                self.follower_throttled = ThrottledReplicas::of(list);
+            }
+            ("leader.replication.throttled.replicas", Value::List(list)) => {
+                self.leader_throttled = ThrottledReplicas::of(list);
             }
             ("compression.type", Value::Text(text)) => {
                 if let Ok(kind) = text.parse() {

@@ -17,6 +17,7 @@ pub mod measures;
 mod mutations;
 mod quotas;
 mod rate;
+mod replication;
 
 pub use clients::*;
 pub use ips::IpQuotas;
@@ -24,6 +25,7 @@ pub use limits::Client;
 pub use mutations::*;
 pub use quotas::Quotas;
 pub use rate::{Rate, Windows};
+pub use replication::{ReplicationQuota, ReplicationQuotas};
 
 /// Who connects without saying who he is: Kafka's `User:ANONYMOUS`.
 pub const ANONYMOUS: &str = "ANONYMOUS";

@@ -7,13 +7,15 @@ use super::CONNECTION_CREATION_RATE;
 use super::clients::ClientQuotas;
 use super::ips::IpQuotas;
 use super::rate::Windows;
+use super::replication::ReplicationQuotas;
 use crate::config::BrokerConfig;
 use crate::metastore::schema::{ConfigEntity, EntityName};
 
-/// Quotas of users and clients, and of addresses.
+/// Quotas of users and clients, of addresses, and of replication.
 #[derive(Debug)]
 pub struct Quotas {
     pub clients: ClientQuotas,
+    pub replication: ReplicationQuotas,
     pub ips: IpQuotas,
 }
 
@@ -21,7 +23,11 @@ impl Quotas {
     /// None yet.
     pub fn new(config: &BrokerConfig) -> Quotas {
         let windows = Windows::new(config.quota_window_num, config.quota_window_size_seconds);
-        Quotas { clients: ClientQuotas::new(config), ips: IpQuotas::new(windows) }
+        Quotas {
+            clients: ClientQuotas::new(config),
+            replication: ReplicationQuotas::new(config),
+            ips: IpQuotas::new(windows),
+        }
     }
 
     /// Takes over what is stored for entities. Returns the host names among them: their limits hold once

@@ -70,16 +70,26 @@ impl Rate {
         }
     }
 
-    /// The rate per second, and the milliseconds it was measured over.
-    fn measure(&mut self, windows: Windows, now_ms: i64) -> (f64, i64) {
+    /// The sum of all windows, and the milliseconds since the oldest began.
+    fn sum(&mut self, windows: Windows, now_ms: i64) -> (f64, i64) {
         for sample in &mut self.samples {
             if now_ms - sample.last_ms >= windows.num * windows.size_ms {
                 *sample = Sample::begun(now_ms);
             }
         }
-        let sum: f64 = self.samples.iter().map(|sample| sample.sum).sum();
         let begin_ms = self.samples.iter().map(|sample| sample.begin_ms).min().unwrap_or(now_ms);
-        let elapsed_ms = now_ms - begin_ms;
+        (self.samples.iter().map(|sample| sample.sum).sum(), now_ms - begin_ms)
+    }
+
+    /// The rate per second over the time there was, one window at least: no burst is free (Kafka's `SimpleRate`).
+    pub fn so_far(&mut self, windows: Windows, now_ms: i64) -> f64 {
+        let (sum, elapsed_ms) = self.sum(windows, now_ms);
+        sum / (elapsed_ms.max(windows.size_ms) as f64 / 1_000.0)
+    }
+
+    /// The rate per second, and the milliseconds it was measured over.
+    fn measure(&mut self, windows: Windows, now_ms: i64) -> (f64, i64) {
+        let (sum, elapsed_ms) = self.sum(windows, now_ms);
         let missing = (windows.num - 1 - elapsed_ms / windows.size_ms).max(0);
         let over_ms = (elapsed_ms + missing * windows.size_ms).max(1);
         (sum / (over_ms as f64 / 1_000.0), over_ms)

@@ -596,6 +596,7 @@ mod deletion;
 mod following;
 mod membership;
 mod nearest;
+mod throttling;
 pub use deletion::Deleted;
 pub use following::NotTaken;
 pub use nearest::Place;

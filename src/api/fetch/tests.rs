@@ -11,6 +11,7 @@ use crate::types::{Acks, Offset};
 /// A consumer's fetch of `partition` from `offset` on.
 fn fetching(partition: &Arc<Partition>, offset: i64) -> Fetching {
     Fetching {
+        throttle: None,
         place: None,
         reader: Reader::Consumer(IsolationLevel::ReadUncommitted),
         only_leader: true,

@@ -109,6 +109,20 @@ fn bad_stored_values_are_left_out() {
 }
 
 #[test]
+fn rates_of_replication_are_a_brokers_own_before_those_of_all() {
+    let (fixed, none) = (BrokerConfig::default(), Texts::new());
+    let rates = |default: &Texts, own: &Texts| {
+        let rates = Layers { fixed: &fixed, default, own }.resolve().unwrap().throttled_rates;
+        (rates.leader, rates.follower)
+    };
+    let all = texts(&[("leader.replication.throttled.rate", "7"), ("follower.replication.throttled.rate", "-1")]);
+    let own = texts(&[("leader.replication.throttled.rate", "9")]);
+    assert_eq!(rates(&none, &none), (i64::MAX, i64::MAX));
+    assert_eq!(rates(&all, &none), (7, i64::MAX));
+    assert_eq!(rates(&all, &own), (9, i64::MAX));
+}
+
+#[test]
 fn what_may_be_altered() {
     let (fixed, none) = (BrokerConfig::default(), Texts::new());
     let layers = Layers { fixed: &fixed, default: &none, own: &none };

@@ -22,7 +22,7 @@ pub(super) const KEYS: &[Key] = &[
     int("quota.window.size.seconds").default("1").min(1).low()
         .implemented("Seconds of one such window."),
     int("replication.quota.window.num").default("11").min(1).low()
-        .not_yet("Windows remembered when replication is throttled."),
+        .implemented("Windows over which throttled replication is measured."),
     int("replication.quota.window.size.seconds").default("1").min(1).low()
-        .not_yet("Seconds of one such window."),
+        .implemented("Seconds of one such window."),
 ];

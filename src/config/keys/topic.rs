@@ -25,11 +25,11 @@ pub(super) const KEYS: &[Key] = &[
     long("flush.ms").default("9223372036854775807").min(0)
         .implemented("Milliseconds a record may stay unforced."),
     list("follower.replication.throttled.replicas").default("").check(Check::ThrottledReplicas)
-        .not_yet("Replicas whose fetching is throttled, as partition:broker, or * for all."),
+        .implemented("Replicas whose fetching is throttled, as partition:broker, or * for all."),
     int("index.interval.bytes").default("4096").min(0)
         .implemented("Bytes of records between two entries of the offset index."),
     list("leader.replication.throttled.replicas").default("").check(Check::ThrottledReplicas)
-        .not_yet("Replicas whose leaders throttle what followers fetch, as partition:broker, or * for all."),
+        .implemented("Replicas whose leaders throttle what followers fetch, as partition:broker, or * for all."),
     long("local.retention.bytes").default("-2").min(-2)
         .not_yet("Bytes kept locally once segments are copied to remote storage; -2 means retention.bytes."),
     long("local.retention.ms").default("-2").min(-2)

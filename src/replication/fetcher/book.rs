@@ -7,6 +7,7 @@ use bytes::BytesMut;
 
 use super::FetchConfig;
 use super::session::Session;
+use crate::quota::ReplicationQuota;
 use crate::replication::follower::{Fetched, Follower, Position, Question, Step};
 use crate::replication::partition::{NotTaken, Partition};
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
@@ -23,6 +24,8 @@ struct Followed {
     follower: Follower,
     /// In the session as this; `None`: the leader's session does not have it.
     told: Option<Position>,
+    /// It had all that is committed when the leader last answered.
+    is_in_sync: bool,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +46,9 @@ pub struct Body {
 #[derive(Debug)]
 pub struct Book {
     config: FetchConfig,
+    quota: Arc<ReplicationQuota>,
+    /// Some partition is held up until then, monotonic ms.
+    held_up_until_ms: Option<i64>,
     topics: BTreeMap<Arc<str>, Topic>,
     names: HashMap<TopicId, Arc<str>>,
     session: Session,
@@ -58,9 +64,11 @@ pub struct Lookup {
 }
 
 impl Book {
-    pub fn new(config: FetchConfig) -> Book {
+    pub fn new(config: FetchConfig, quota: Arc<ReplicationQuota>) -> Book {
         Book {
             config,
+            quota,
+            held_up_until_ms: None,
             topics: BTreeMap::new(),
             names: HashMap::new(),
             session: Session::default(),
@@ -93,7 +101,7 @@ impl Book {
         }
         let told = topic.partitions.get(&tp.partition).and_then(|followed| followed.told);
         topic.gone.retain(|gone| *gone != tp.partition);
-        topic.partitions.insert(tp.partition, Followed { partition, follower, told });
+        topic.partitions.insert(tp.partition, Followed { partition, follower, told, is_in_sync: false });
     }
 
     pub fn remove(&mut self, tp: &TopicPartition) {
@@ -156,6 +164,8 @@ impl Book {
             rack_id: "",
         };
         let mut any_told = false;
+        let is_exceeded = self.quota.is_exceeded(now_ms);
+        self.held_up_until_ms = None;
         for (name, topic) in &mut self.topics {
             let named = if with_ids { TopicRef::Id(topic.id) } else { TopicRef::Name(name) };
             let index = request.topics.len() as u32;
@@ -165,7 +175,12 @@ impl Book {
             let gone = topic.gone.drain(..).map(|partition| ForgottenPartition { topic: index, partition });
             request.forgotten.extend(gone);
             for (partition, followed) in &mut topic.partitions {
+                let is_held_up = is_exceeded && !followed.is_in_sync && followed.partition.is_throttled_follower();
+                if is_held_up {
+                    self.held_up_until_ms = Some(now_ms.saturating_add(self.config.backoff_ms));
+                }
                 let question = match followed.partition.log() {
+                    Ok(_) if is_held_up => None,
                     Ok(log) => followed.follower.question(now_ms, &*log),
                     Err(_) => None,
                 };
@@ -256,8 +271,13 @@ impl Book {
             tracing::debug!(%partition, %error, "the leader does not answer with records");
         }
         let records = frame.get(answer.records.clone()).unwrap_or_default();
-        let owed = followed.take(step, records, now_ms, backoff_ms)?;
-        Some((Arc::clone(&followed.partition), owed))
+        let is_throttled = followed.partition.is_throttled_follower();
+        let owed = followed.take(step, records, now_ms, backoff_ms);
+        let owed = owed.map(|owed| (Arc::clone(&followed.partition), owed));
+        if is_throttled {
+            self.quota.record(records.len(), now_ms);
+        }
+        owed
     }
 
     /// The connection is gone: the next request names everything.
@@ -271,7 +291,7 @@ impl Book {
     /// When the first resting partition asks again, monotonic ms.
     pub fn next_due_ms(&self) -> Option<i64> {
         let all = self.topics.values().flat_map(|topic| topic.partitions.values());
-        all.filter_map(|followed| followed.follower.rests_until()).min()
+        all.filter_map(|followed| followed.follower.rests_until()).chain(self.held_up_until_ms).min()
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut Followed> {
@@ -286,7 +306,12 @@ impl Book {
 impl Followed {
     fn take(&mut self, step: Step, records: &[u8], now_ms: i64, backoff_ms: i64) -> Option<Offset> {
         match self.partition.follow(self.follower.leader_epoch(), step, records) {
-            Ok(owed) => owed,
+            Ok(owed) => {
+                if let (Step::Take { high_watermark, .. }, Ok(log)) = (step, self.partition.log()) {
+                    self.is_in_sync = log.offsets().log_end >= high_watermark;
+                }
+                owed
+            }
             // Whoever changed the role has told this fetcher, or will.
             Err(NotTaken::NotFollowing | NotTaken::Storage) => {
                 self.follower.fail();

@@ -25,13 +25,14 @@ use super::partition::Partition;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::cluster::peer::Connector;
+use crate::quota::ReplicationQuota;
 use crate::spawn::Spawner;
 use crate::types::{BrokerId, LeaderEpoch, TopicPartition};
 
 /// What a fetcher goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchConfig {
-    /// `num.replica.fetchers`, at least 1.
+    /// `num.replica.fetchers` at first, at least 1.
     pub fetchers: i32,
     pub backoff_ms: i64,
     /// Of one partition, bytes.
@@ -59,6 +60,8 @@ pub struct Surroundings {
     pub cluster: Arc<Cluster>,
     pub clock: Arc<dyn Clock>,
     pub spawner: Arc<dyn Spawner>,
+    /// `follower.replication.throttled.rate`.
+    pub quota: Arc<ReplicationQuota>,
     pub config: FetchConfig,
 }
 
@@ -70,10 +73,17 @@ struct Running {
     partitions: usize,
 }
 
-#[derive(Default)]
+struct Followed {
+    line: Line,
+    partition: Arc<Partition>,
+    epoch: LeaderEpoch,
+}
+
 struct State {
+    /// `num.replica.fetchers`.
+    fetchers: i32,
     running: HashMap<Line, Running>,
-    of: HashMap<TopicPartition, Line>,
+    of: HashMap<TopicPartition, Followed>,
     stopped: bool,
 }
 
@@ -85,15 +95,36 @@ pub struct Fetchers {
 
 impl Fetchers {
     pub fn new(around: Surroundings) -> Fetchers {
-        Fetchers { around: Arc::new(around), state: Mutex::default() }
+        let state =
+            State { fetchers: around.config.fetchers, running: HashMap::new(), of: HashMap::new(), stopped: false };
+        Fetchers { around: Arc::new(around), state: Mutex::new(state) }
     }
 
     /// Follows `partition` from `leader` in `epoch`, wherever it was followed before.
     pub fn follow(&self, partition: &Arc<Partition>, leader: BrokerId, epoch: LeaderEpoch) {
-        let tp = partition.topic_partition();
-        let line = (leader, index_of(tp, self.around.config.fetchers));
+        self.follow_by(&mut self.state.lock(), partition, leader, epoch);
+    }
+
+    /// `num.replica.fetchers` changed: who belongs to another fetcher by now goes there.
+    pub fn resize(&self, fetchers: i32) {
         let mut state = self.state.lock();
-        if state.of.get(tp).is_some_and(|before| *before != line) {
+        if state.fetchers == fetchers.max(1) {
+            return;
+        }
+        state.fetchers = fetchers.max(1);
+        let all: Vec<_> =
+            state.of.values().map(|it| (Arc::clone(&it.partition), it.line.0, it.line.1, it.epoch)).collect();
+        for (partition, leader, index, epoch) in all {
+            if index != index_of(partition.topic_partition(), state.fetchers) {
+                self.follow_by(&mut state, &partition, leader, epoch);
+            }
+        }
+    }
+
+    fn follow_by(&self, state: &mut State, partition: &Arc<Partition>, leader: BrokerId, epoch: LeaderEpoch) {
+        let tp = partition.topic_partition();
+        let line = (leader, index_of(tp, state.fetchers));
+        if state.of.get(tp).is_some_and(|before| before.line != line) {
             state.leave(tp);
         }
         if state.stopped {
@@ -107,7 +138,8 @@ impl Fetchers {
         });
         // Its task ends after its sender alone.
         let _ = running.commands.send(Command::Add(Arc::clone(partition), epoch));
-        if state.of.insert(tp.clone(), line).is_none() {
+        let followed = Followed { line, partition: Arc::clone(partition), epoch };
+        if state.of.insert(tp.clone(), followed).is_none() {
             state.running.entry(line).and_modify(|running| running.partitions += 1);
         }
     }
@@ -120,7 +152,9 @@ impl Fetchers {
     /// Ends all fetchers; none begins any more.
     pub fn stop(&self) {
         let mut state = self.state.lock();
-        *state = State { stopped: true, ..State::default() };
+        state.running.clear();
+        state.of.clear();
+        state.stopped = true;
     }
 
     /// Partitions followed.
@@ -135,7 +169,7 @@ impl Fetchers {
 
 impl State {
     fn leave(&mut self, tp: &TopicPartition) {
-        let Some(line) = self.of.remove(tp) else { return };
+        let Some(Followed { line, .. }) = self.of.remove(tp) else { return };
         let Some(running) = self.running.get_mut(&line) else { return };
         running.partitions -= 1;
         if running.partitions == 0 {

@@ -60,7 +60,7 @@ impl Fetcher {
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Fetcher {
         let client_id = format!("broker-{}-fetcher-{index}", around.broker).into();
-        let book = Book::new(around.config);
+        let book = Book::new(around.config, Arc::clone(&around.quota));
         Fetcher { around, leader, client_id, commands, book, conversation: None, rests_until_ms: 0, is_down: false }
     }
 

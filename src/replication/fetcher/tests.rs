@@ -14,7 +14,8 @@ use tokio::task::yield_now;
 use super::*;
 use crate::cluster::peer::Link;
 use crate::cluster::{Broker, Snapshot};
-use crate::config::TopicConfig;
+use crate::config::{ThrottledReplicas, TopicConfig};
+use crate::quota::{ReplicationQuota, Windows};
 use crate::replication::partition::{PartitionFetch, Reader};
 use crate::replication::table::{LeaderAndIsr, PartitionTable};
 use crate::replication::testing::{Bench, bench_of, change, ids};
@@ -184,6 +185,8 @@ struct Both {
     stand: Arc<Leader>,
     follower: Bench,
     fetchers: Arc<Fetchers>,
+    quota: Arc<ReplicationQuota>,
+    clock: Arc<SimClock>,
 }
 
 fn both(config: TopicConfig, fetch: impl FnOnce(&mut FetchConfig)) -> Both {
@@ -208,18 +211,20 @@ fn both(config: TopicConfig, fetch: impl FnOnce(&mut FetchConfig)) -> Both {
         list_offsets_version: 9,
     };
     fetch(&mut config);
+    let quota = Arc::new(ReplicationQuota::new(Windows::new(11, 1)));
     let fetchers = Arc::new(Fetchers::new(Surroundings {
         broker: BrokerId(2),
         broker_epoch: Box::new(|| 8),
         listener: "INTERNAL".to_owned(),
         connector: Arc::new(Stand(stand.clone())),
         cluster: Arc::new(Cluster::new(snapshot)),
-        clock,
+        clock: clock.clone(),
         spawner: Arc::new(Inline),
+        quota: quota.clone(),
         config,
     }));
     follower.table.fetch_with(fetchers.clone());
-    Both { leader, stand, follower, fetchers }
+    Both { leader, stand, follower, fetchers, quota, clock }
 }
 
 /// `t-partition` on brokers 1 and 2, in sync, led by 1.
@@ -355,6 +360,55 @@ async fn a_fenced_partition_waits_for_the_controllers_word_and_goes_on_with_it()
     assert_eq!(both.asked(), ["0/0 0@0", "7/1 -0"]);
     both.follow(0, 3);
     until("caught up", || end(&follower) == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_follower_gets_what_it_may_a_second_and_one_in_sync_all_of_it() {
+    let throttled = ThrottledReplicas::Some([(0, BrokerId(2))].into());
+    let both = both(TopicConfig { follower_throttled: throttled, ..TopicConfig::default() }, |config| {
+        config.max_bytes = 1_000;
+    });
+    let out_of_sync = |index| LeaderAndIsr { isr: ids(&[1]), ..led(index, 0) };
+    let changes = [out_of_sync(0), out_of_sync(1)];
+    both.leader.table.apply_leader_and_isr(&changes);
+    let at = |bench: &Bench, index| bench.table.get("t", index).unwrap();
+    let (leader, free) = (at(&both.leader, 0), at(&both.leader, 1));
+    (0..40).for_each(|_| [&leader, &free].into_iter().for_each(|it| append(it, 5)));
+    both.quota.set_limit(1_000);
+    let begun = tokio::time::Instant::now();
+    both.follower.table.apply_leader_and_isr(&changes);
+    let (follower, other) = (at(&both.follower, 0), at(&both.follower, 1));
+    until("the other is there", || end(&other) == 200).await;
+    assert!(end(&follower) < 100, "{} records came at once", end(&follower));
+    until("caught up", || end(&follower) == 200).await;
+    let bytes = leader.log().unwrap().size() as f64;
+    let per_second = bytes / begun.elapsed().as_secs_f64();
+    assert!((500.0..=2_000.0).contains(&per_second), "{per_second} bytes a second");
+    // It is in sync by now, and what it gets counts all the same.
+    until("known to be in sync", || follower.log().unwrap().offsets().high_watermark == Offset(200)).await;
+    both.quota.record(1_000_000, both.clock.monotonic_ms());
+    assert!(both.quota.is_exceeded(both.clock.monotonic_ms()));
+    append(&leader, 1);
+    let begun = tokio::time::Instant::now();
+    until("there", || end(&follower) == 201).await;
+    assert!(begun.elapsed() < Duration::from_secs(2), "after {:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_of_fetchers_that_changes_moves_partitions_and_loses_nothing() {
+    let both = both(TopicConfig::default(), |_| {});
+    let leaders: Vec<_> = (0..6).map(|index| both.lead(index, 0)).collect();
+    let followers: Vec<_> = (0..6).map(|index| both.follow(index, 0)).collect();
+    for (expected, (fetchers, connections)) in (1..).zip([(1, 1), (3, 3), (3, 3), (2, 3), (0, 3)]) {
+        both.fetchers.resize(fetchers);
+        leaders.iter().for_each(|leader| append(leader, 1));
+        until("caught up", || followers.iter().all(|follower| end(follower) == expected)).await;
+        assert_eq!(both.fetchers.len(), 6);
+        assert!(*both.stand.connections.lock() >= connections, "{fetchers} fetchers");
+    }
+    for (leader, follower) in leaders.iter().zip(&followers) {
+        assert_eq!(batches(&follower.log().unwrap()), batches(&leader.log().unwrap()));
+    }
 }
 
 #[tokio::test(start_paused = true)]
