@@ -135,6 +135,20 @@ impl Controller {
         }
     }
 
+    pub fn known_isr(&self) -> &[BrokerId] {
+        &self.known.isr
+    }
+
+    /// A preferred election: the ISR stays, and whoever leads gives way.
+    pub fn prefer(&mut self, store: &mut Store, leader: BrokerId, off: Option<Rule>) -> Vec<Message> {
+        let leader_epoch = LeaderEpoch(self.known.leader_epoch.0 + 1);
+        let next = State { leader, leader_epoch, ..self.known.clone() };
+        match self.write(store, next, off) {
+            true => self.tell(&self.replicas),
+            false => Vec::new(),
+        }
+    }
+
     /// One compare-and-set under the controller epoch.
     fn write(&mut self, store: &mut Store, next: State, off: Option<Rule>) -> bool {
         let checked = off != Some(Rule::B10);

@@ -19,6 +19,7 @@ use crate::wire::error_code::ErrorCode;
 mod controller;
 mod log;
 mod node;
+mod scripts;
 
 /// What keeps a partition whole. Each can be left out, to see that it is missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub enum Rule {
     B4,
     /// Who joins lives in the broker epoch it fetched in (KIP-841, KIP-903).
     B5,
+    /// A leader without its log, or with less than its checkpoint names, leads nothing (KAFKA-14139).
+    B8,
     /// Control requests to an earlier life are refused (KIP-380).
     B9,
     /// A controller that was replaced changes nothing.
@@ -42,6 +45,8 @@ pub enum Rule {
     /// Who registers knows the controller epoch of that time: one that was replaced before and sees the registration tells
     /// it of a state long gone.
     Forewarned,
+    /// An answer about the ISR of before a later LeaderAndIsr changes nothing (KAFKA-12686).
+    LateAnswers,
 }
 
 #[derive(Clone, Debug)]
@@ -102,7 +107,16 @@ struct Pool {
 impl Pool {
     fn new(seed: u64, off: Option<Rule>) -> Pool {
         let random = SeededRandom::new(seed);
-        let replicas: Vec<BrokerId> = (1..=3 + random.below(3) as i32).map(BrokerId).collect();
+        let replicas = 3 + random.below(3) as i32;
+        Pool::of(random, replicas, off)
+    }
+
+    fn of_three(off: Option<Rule>) -> Pool {
+        Pool::of(SeededRandom::new(0), 3, off)
+    }
+
+    fn of(random: SeededRandom, replicas: i32, off: Option<Rule>) -> Pool {
+        let replicas: Vec<BrokerId> = (1..=replicas).map(BrokerId).collect();
         let store = Store::new(&replicas);
         let controller = Controller::new(&store, &replicas);
         let created = controller.tell(&replicas);
@@ -195,7 +209,8 @@ impl Pool {
             91..=93 => self.crash(nth),
             94..=97 => self.start(nth),
             98 => self.expire(nth),
-            _ => self.now_ms += LAG_MS / 2,
+            _ if self.random.below(2) == 0 => self.now_ms += LAG_MS / 2,
+            _ => self.prefer_any(),
         }
         if self.messages.len() > UNDER_WAY {
             self.messages.drain(..self.messages.len() - UNDER_WAY);
@@ -255,7 +270,7 @@ impl Pool {
                 self.messages.push(Message::Altered { to: from, life, proposal, answer });
             }
             Message::Altered { to, life, proposal, answer } => {
-                self.node(to).altered(life, &proposal, answer, now_ms);
+                self.node(to).altered(life, &proposal, answer, now_ms, off);
             }
         }
     }
@@ -263,6 +278,16 @@ impl Pool {
     fn tell(&self, what: impl FnOnce() -> String) {
         if self.told {
             println!("{}", what());
+        }
+    }
+
+    /// A member of the ISR that lives leads, though nobody failed.
+    fn prefer_any(&mut self) {
+        let isr = self.controller.known_isr();
+        let leader = isr[self.random.below(isr.len() as u64) as usize];
+        if self.controller.live.contains_key(&leader) {
+            let told = self.controller.prefer(&mut self.store, leader, self.off);
+            self.messages.extend(told);
         }
     }
 
@@ -310,13 +335,22 @@ impl Pool {
         let is_member = self.store.state.isr.contains(&self.nodes[nth].id);
         let may_lose = !others_lossy && (!is_member || self.is_safe_without(nth));
         let synced = self.nodes[nth].log.synced;
-        match self.random.below(6) {
+        match self.random.below(8) {
             0..=2 if may_lose => {
                 self.nodes[nth].crash(synced);
                 self.nodes[nth].lossy |= synced < held;
                 self.counts.lossy_crashes += 1;
             }
             3 if may_lose => {
+                // An older disk.
+                let kept = self.random.below(held as u64 + 1) as usize;
+                self.nodes[nth].crash(kept);
+                let end = self.nodes[nth].log.end();
+                self.nodes[nth].log.checkpoint = self.nodes[nth].log.checkpoint.min(end);
+                self.nodes[nth].lossy |= kept < held;
+                self.counts.lossy_crashes += 1;
+            }
+            4 if may_lose => {
                 self.nodes[nth].crash(0);
                 self.nodes[nth].log.wipe();
                 self.nodes[nth].lossy = true;
@@ -338,15 +372,25 @@ impl Pool {
         self.tell(|| format!("{} starts in {epoch}", self.nodes[nth].id));
     }
 
-    /// The session is over; a broker that lives registers anew and serves on.
+    /// The session is over; a broker that lives serves on, and registers anew at once or after a while.
     fn expire(&mut self, nth: usize) {
         let id = self.nodes[nth].id;
         if !self.nodes[nth].up {
             self.store.registrations.remove(&id);
+        } else if !self.store.registrations.contains_key(&id) {
+            self.register_anew(nth);
+        } else if (!self.is_in_doubt() || self.is_safe_without(nth)) && self.random.below(3) == 0 {
+            self.store.registrations.remove(&id);
+            self.tell(|| format!("{id} has no session"));
         } else if !self.is_in_doubt() || self.is_safe_without(nth) {
-            self.nodes[nth].epoch = self.store.register(id);
-            self.tell(|| format!("{id} registers anew in {}", self.nodes[nth].epoch));
+            self.register_anew(nth);
         }
+    }
+
+    fn register_anew(&mut self, nth: usize) {
+        let id = self.nodes[nth].id;
+        self.nodes[nth].epoch = self.store.register(id);
+        self.tell(|| format!("{id} registers anew in {}", self.nodes[nth].epoch));
     }
 
     fn look(&mut self) -> Verdict {
@@ -396,7 +440,12 @@ impl Pool {
     /// No more faults: everyone lives and every message arrives.
     fn calm(&mut self) -> Verdict {
         self.messages.clear();
-        (0..self.nodes.len()).for_each(|nth| self.start(nth));
+        for nth in 0..self.nodes.len() {
+            self.start(nth);
+            if !self.store.registrations.contains_key(&self.nodes[nth].id) {
+                self.register_anew(nth);
+            }
+        }
         for _ in 0..200 {
             self.now_ms += 60;
             let now_ms = self.now_ms;

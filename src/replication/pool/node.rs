@@ -118,7 +118,7 @@ impl Node {
             return Err(ErrorCode::StaleControllerEpoch);
         }
         let lacks_records = !self.log.is_there || self.log.is_short();
-        if change.leader == self.id && change.leader_epoch > LeaderEpoch(0) && lacks_records {
+        if change.leader == self.id && change.leader_epoch > LeaderEpoch(0) && lacks_records && off != Some(Rule::B8) {
             return Err(ErrorCode::KafkaStorageError);
         }
         self.log.is_there = true;
@@ -305,7 +305,7 @@ impl Node {
                 partition_epoch: proposal.partition_epoch,
                 isr: proposal.isr.clone(),
             };
-            self.altered(self.life, &proposal, Ok(granted), now_ms);
+            self.altered(self.life, &proposal, Ok(granted), now_ms, None);
         }
     }
 
@@ -316,7 +316,19 @@ impl Node {
         proposal: &Proposal,
         answer: Result<Confirmed, ErrorCode>,
         now_ms: i64,
+        off: Option<Rule>,
     ) -> bool {
+        if let (Ok(now), Some(Rule::LateAnswers), true) = (&answer, off, self.leads() && life == self.life) {
+            let change = LeaderAndIsr {
+                leader: self.id,
+                leader_epoch: self.role.leader_epoch,
+                isr: now.isr.clone(),
+                partition_epoch: now.partition_epoch,
+                ..super::change(&self.role.replicas)
+            };
+            self.role.lead(self.id, &change, self.log.end(), now_ms);
+            return true;
+        }
         let Some(leading) = self.role.leading.as_ref().filter(|_| self.up && life == self.life) else { return false };
         let outcome = leading.answered(proposal, answer);
         if outcome == Outcome::Settled {
