@@ -1,5 +1,6 @@
 //! The few requests that set a row up and check it afterwards.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -14,31 +15,48 @@ const ADMIN_TIMEOUT_MS: i32 = 120_000;
 /// ListOffsets' name for the log end.
 const LATEST: i64 = -1;
 
-/// Creates a topic and returns when every partition has a leader.
+/// Creates a topic of one replica and returns when every partition has a leader.
 pub fn create_topic(addr: &str, name: &str, partitions: i32, configs: &[(&str, &str)]) -> io::Result<()> {
+    create_replicated(addr, name, partitions, 1, configs)
+}
+
+/// Creates a topic and returns when every partition has a leader and all its replicas in sync.
+pub fn create_replicated(
+    addr: &str,
+    name: &str,
+    partitions: i32,
+    replicas: i16,
+    configs: &[(&str, &str)],
+) -> io::Result<()> {
     let mut w = Writer::request(CREATE_TOPICS, 2);
-    w.i32(1).str(name).i32(partitions).i16(1).i32(0).i32(configs.len() as i32);
+    w.i32(1).str(name).i32(partitions).i16(replicas).i32(0).i32(configs.len() as i32);
     for (key, value) in configs {
         w.str(key).str(value);
     }
     w.i32(ADMIN_TIMEOUT_MS).i8(0);
-    let mut c = Connection::open(addr)?;
     let frame = w.done(0);
+    let mut c = Connection::open(addr)?;
+    let mut controller: Option<Connection> = None;
     let until = Instant::now() + Duration::from_secs(30);
     loop {
-        let mut r = Reader::body(c.call(&frame)?)?;
+        let mut r = Reader::body(controller.as_mut().unwrap_or(&mut c).call(&frame)?)?;
         r.i32()?;
         r.i32()?;
         r.skip_str()?;
         match r.i16()? {
             0 | 36 => break,
             // A broker that listens before it knows itself, or before there is a controller.
-            38 | 41 if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            38 | 41 if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+                let known = metadata(&mut c, name)?;
+                controller = known.controller_addr().filter(|at| *at != addr).map(Connection::open).transpose()?;
+            }
             code => return Err(io::Error::other(format!("CreateTopics answered error {code}"))),
         }
     }
     let until = Instant::now() + Duration::from_secs(180);
-    while leaders(&mut c, name)? < partitions as usize {
+    let ready = |partition: &Partition| partition.leader >= 0 && partition.isr.len() >= replicas as usize;
+    while metadata(&mut c, name)?.partitions.values().filter(|p| ready(p)).count() < partitions as usize {
         if Instant::now() > until {
             return Err(io::Error::other(format!("{name} has no leaders after 180 s")));
         }
@@ -47,34 +65,55 @@ pub fn create_topic(addr: &str, name: &str, partitions: i32, configs: &[(&str, &
     Ok(())
 }
 
-/// Partitions of a topic that have a leader.
-fn leaders(c: &mut Connection, topic: &str) -> io::Result<usize> {
+/// What a broker knows of the others and of one topic.
+pub struct Metadata {
+    /// Addresses by id.
+    pub brokers: BTreeMap<i32, String>,
+    pub controller: i32,
+    /// Those without an error.
+    pub partitions: BTreeMap<i32, Partition>,
+}
+
+pub struct Partition {
+    pub leader: i32,
+    pub isr: Vec<i32>,
+}
+
+impl Metadata {
+    fn controller_addr(&self) -> Option<&str> {
+        self.brokers.get(&self.controller).map(String::as_str)
+    }
+}
+
+pub fn metadata(c: &mut Connection, topic: &str) -> io::Result<Metadata> {
     let mut w = Writer::request(METADATA, 4);
     w.i32(1).str(topic).i8(0);
     let mut r = Reader::body(c.call(&w.done(0))?)?;
     r.i32()?;
+    let mut brokers = BTreeMap::new();
     for _ in 0..r.count()? {
-        r.i32()?;
-        r.skip_str()?;
-        r.i32()?;
+        let (id, host, port) = (r.i32()?, r.str()?, r.i32()?);
+        brokers.insert(id, format!("{host}:{port}"));
         r.skip_str()?;
     }
     r.skip_str()?;
-    r.i32()?;
-    let mut led = 0;
+    let controller = r.i32()?;
+    let mut partitions = BTreeMap::new();
     for _ in 0..r.count()? {
         r.i16()?;
         r.skip_str()?;
         r.take(1)?;
         for _ in 0..r.count()? {
-            let error = r.i16()?;
-            r.i32()?;
-            led += usize::from(error == 0 && r.i32()? >= 0);
+            let (error, partition, leader) = (r.i16()?, r.i32()?, r.i32()?);
             r.skip_array(4)?;
-            r.skip_array(4)?;
+            let isr = (0..r.count()?).map(|_| r.i32()).collect::<io::Result<_>>()?;
+            // Which of the replicas answer is told as an error beside what is asked here.
+            if matches!(error, 0 | 9) {
+                partitions.insert(partition, Partition { leader, isr });
+            }
         }
     }
-    Ok(led)
+    Ok(Metadata { brokers, controller, partitions })
 }
 
 pub fn delete_topic(addr: &str, name: &str) -> io::Result<()> {

@@ -30,8 +30,23 @@ pub fn spawn_on_broker_core(command: &mut Command) -> std::io::Result<Child> {
     child
 }
 
+/// Runs `work` on all cores, and what it starts: brokers that talk to each other share them with the load.
+pub fn on_all<T>(work: impl FnOnce() -> T) -> std::io::Result<T> {
+    if !PINNED.swap(false, Ordering::Relaxed) {
+        return Ok(work());
+    }
+    on(&[BROKER, LOAD])?;
+    let done = work();
+    pin()?;
+    Ok(done)
+}
+
 fn here(core: usize) -> std::io::Result<()> {
+    on(&[core])
+}
+
+fn on(cores: &[usize]) -> std::io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(core);
+    cores.iter().for_each(|core| set.set(*core));
     Ok(sched_setaffinity(None, &set)?)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use crate::cluster::{BROKERS, Cluster};
 use crate::drive::{Amount, Closed, Consume, Ledger, Outcome, Peer};
 use crate::machine::server::Mode;
 use crate::process::{Program, Server};
@@ -39,6 +40,7 @@ pub struct Fleet {
     pub timestamp_ms: i64,
     limits: BTreeMap<Mode, Server>,
     resident: BTreeMap<Who, Server>,
+    clusters: BTreeMap<Who, Cluster>,
     kept: BTreeMap<(Who, &'static str), Server>,
     topics: BTreeMap<(Who, String), String>,
     counter: u64,
@@ -55,6 +57,7 @@ impl Fleet {
             timestamp_ms,
             limits: BTreeMap::new(),
             resident: BTreeMap::new(),
+            clusters: BTreeMap::new(),
             kept: BTreeMap::new(),
             topics: BTreeMap::new(),
             counter: 0,
@@ -90,6 +93,32 @@ impl Fleet {
             self.resident.insert(who, server);
         }
         Ok(self.resident[&who].peer())
+    }
+
+    /// Three brokers over empty directories.
+    pub fn fresh_cluster(&self, who: Who) -> Outcome<Cluster> {
+        let jars = self.kafka_jars.as_ref().ok_or("ZooKeeper is taken from --kafka-jars")?;
+        Cluster::start(&self.program(who)?, jars, &self.dir)
+    }
+
+    /// Has `work` done on three brokers that have been running for a while. Should it fail, the next one gets others.
+    pub fn on_cluster<T>(&mut self, who: Who, work: impl FnOnce(&mut Cluster, &str, i64) -> Outcome<T>) -> Outcome<T> {
+        let topic = self.fresh_topic();
+        let mut cluster = match self.clusters.remove(&who) {
+            Some(cluster) => cluster,
+            None => {
+                let mut cluster = self.fresh_cluster(who)?;
+                if who == Who::Kafka {
+                    for id in 1..=BROKERS {
+                        self.warm_up(cluster.broker(id)?)?;
+                    }
+                }
+                cluster
+            }
+        };
+        let done = work(&mut cluster, &topic, self.timestamp_ms)?;
+        self.clusters.insert(who, cluster);
+        Ok(done)
     }
 
     /// A server over an empty directory, just started. It may not listen yet.

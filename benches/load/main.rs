@@ -6,6 +6,7 @@
 //! that fails is a line below the table.
 
 mod admin;
+mod cluster;
 mod connection;
 mod cores;
 mod drive;
@@ -22,6 +23,7 @@ mod release;
 mod report;
 mod rows;
 mod wire;
+mod zookeeper;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

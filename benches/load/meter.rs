@@ -19,6 +19,10 @@ fn cpu(pid: u32) -> f64 {
     stat(PathBuf::from(format!("/proc/{pid}/stat"))) - compilers
 }
 
+fn together(pids: &[u32]) -> f64 {
+    pids.iter().map(|pid| cpu(*pid)).sum()
+}
+
 fn tasks(pid: u32) -> impl Iterator<Item = PathBuf> {
     read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(|task| task.path())
 }
@@ -69,9 +73,14 @@ fn owed() -> f64 {
     ["Dirty:", "Writeback:"].iter().filter_map(|field| status(path, field)).sum::<f64>() * 1024.0
 }
 
+/// Bytes that a process has had written to disks so far.
+pub fn written(pid: u32) -> f64 {
+    status(&PathBuf::from(format!("/proc/{pid}/io")), "write_bytes:").unwrap_or(f64::NAN)
+}
+
 /// The beginning of a measured stretch.
 pub struct Mark {
-    pid: u32,
+    pids: Vec<u32>,
     cpu: f64,
     at: Instant,
 }
@@ -79,18 +88,18 @@ pub struct Mark {
 /// What went by since a mark.
 #[derive(Clone, Copy)]
 pub struct Spent {
-    /// Seconds of the process.
+    /// Seconds of the processes together.
     pub cpu: f64,
     /// Seconds on the wall.
     pub secs: f64,
 }
 
 impl Mark {
-    pub fn now(pid: u32) -> Mark {
-        Mark { pid, cpu: cpu(pid), at: Instant::now() }
+    pub fn now(pids: &[u32]) -> Mark {
+        Mark { pids: pids.to_vec(), cpu: together(pids), at: Instant::now() }
     }
 
     pub fn spent(&self) -> Spent {
-        Spent { cpu: cpu(self.pid) - self.cpu, secs: self.at.elapsed().as_secs_f64() }
+        Spent { cpu: together(&self.pids) - self.cpu, secs: self.at.elapsed().as_secs_f64() }
     }
 }

@@ -12,6 +12,7 @@ use crate::connection::wait_for;
 use crate::drive::{Outcome, Peer};
 use crate::machine::server::Mode;
 use crate::orphans;
+use crate::zookeeper::ZooKeeper;
 
 /// What is started.
 #[derive(Clone, Debug)]
@@ -24,26 +25,62 @@ pub enum Program {
     Kafka(PathBuf),
 }
 
+impl Program {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Program::Limit(_) => "limit",
+            Program::Klamm(_) | Program::Counted(_) => "klamm",
+            Program::Kafka(_) => "kafka",
+        }
+    }
+}
+
 /// A directory with a server's data and configuration, and its process while it runs.
 pub struct Server {
     program: Program,
     dir: PathBuf,
     pub addr: String,
     broker: Option<Child>,
-    zookeeper: Option<Child>,
+    /// One that is nobody else's.
+    zookeeper: Option<ZooKeeper>,
+    member: Option<Member>,
     /// When the process was started last.
     pub started: Instant,
+}
+
+/// A broker's place in a cluster.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub id: i32,
+    /// Where the ensemble is.
+    pub zookeeper: String,
 }
 
 impl Server {
     /// Starts over an empty directory below `parent`. Returns at once; nothing may be listening yet.
     pub fn start(program: &Program, parent: &Path) -> Outcome<Server> {
+        Server::begin(program, parent, None)
+    }
+
+    /// The same, as a broker among others, with Kafka's own session timeout.
+    pub fn join(program: &Program, parent: &Path, member: Member) -> Outcome<Server> {
+        Server::begin(program, parent, Some(member))
+    }
+
+    fn begin(program: &Program, parent: &Path, member: Option<Member>) -> Outcome<Server> {
         let port = free_port()?;
         let dir = parent.join(format!("klamm-load-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&dir)?;
         let addr = format!("127.0.0.1:{port}");
-        let mut server =
-            Server { program: program.clone(), dir, addr, broker: None, zookeeper: None, started: Instant::now() };
+        let mut server = Server {
+            program: program.clone(),
+            dir,
+            addr,
+            broker: None,
+            zookeeper: None,
+            member,
+            started: Instant::now(),
+        };
         server.configure()?;
         server.again()?;
         Ok(server)
@@ -83,7 +120,8 @@ impl Server {
     }
 
     pub fn peer(&self) -> Peer {
-        Peer { addr: self.addr.clone(), pid: self.pid(), broker: !matches!(self.program, Program::Limit(_)) }
+        let broker = !matches!(self.program, Program::Limit(_));
+        Peer { addr: self.addr.clone(), pid: self.pid(), paying: vec![self.pid()], broker }
     }
 
     /// Process id; 0 when stopped.
@@ -97,16 +135,27 @@ impl Server {
             .map_err(|why| format!("does not listen: {why}").into())
     }
 
+    /// Sends a signal and returns at once.
+    pub fn signal(&self, signal: Signal) -> Outcome<()> {
+        Ok(self.broker.as_ref().map_or(Ok(()), |child| kill_process(Pid::from_child(child), signal))?)
+    }
+
     /// Ends the process with a signal and waits for its end.
     pub fn stop(&mut self, signal: Signal) -> Outcome<()> {
-        let Some(mut child) = self.broker.take() else { return Ok(()) };
-        let pid = Pid::from_child(&child);
-        kill_process(pid, signal)?;
-        child.wait()?;
-        orphans::forget(child.id());
-        if signal == Signal::KILL && matches!(self.program, Program::Kafka(_)) {
+        self.signal(signal)?;
+        self.ended()?;
+        if signal == Signal::KILL && self.zookeeper.is_some() {
             // Its ephemeral nodes keep a new process out until the session is over.
             std::thread::sleep(Duration::from_millis(SESSION_MS + 2000));
+        }
+        Ok(())
+    }
+
+    /// Waits for its end, which somebody has asked it for.
+    pub fn ended(&mut self) -> Outcome<()> {
+        if let Some(mut child) = self.broker.take() {
+            child.wait()?;
+            orphans::forget(child.id());
         }
         Ok(())
     }
@@ -120,30 +169,24 @@ impl Server {
 
     fn configure(&mut self) -> Outcome<()> {
         let mut text = format!(
-            "broker.id=1\nlog.dirs={}\nlisteners=PLAINTEXT://{}\nlog.segment.delete.delay.ms=1000\n\
+            "broker.id={}\nlog.dirs={}\nlisteners=PLAINTEXT://{}\nlog.segment.delete.delay.ms=1000\n\
              auto.create.topics.enable=false\ngroup.initial.rebalance.delay.ms=0\n",
+            self.member.as_ref().map_or(1, |member| member.id),
             self.dir.join("data").display(),
             self.addr
         );
-        if let Program::Kafka(jars) = &self.program {
-            let port = free_port()?;
-            let zookeeper = self.dir.join("zookeeper.properties");
-            std::fs::write(
-                &zookeeper,
-                format!(
-                    "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n\
-                     maxClientCnxns=0\ntickTime=1000\n",
-                    self.dir.join("zookeeper").display()
-                ),
-            )?;
-            let mut c = java(jars, "256M", "org.apache.zookeeper.server.quorum.QuorumPeerMain", &zookeeper);
-            log_to(&mut c, &self.dir.join("zookeeper.log"))?;
-            self.zookeeper = Some(orphans::start(&mut c, &self.dir)?);
-            wait_for(&format!("127.0.0.1:{port}"), Duration::from_secs(30))?;
+        if let Program::Kafka(jars) = &self.program
+            && self.member.is_none()
+        {
+            let zookeeper = ZooKeeper::start(jars, &self.dir)?;
             text += &format!(
-                "zookeeper.connect=127.0.0.1:{port}\nzookeeper.session.timeout.ms={SESSION_MS}\n\
-                 offsets.topic.replication.factor=1\n"
+                "zookeeper.connect={}\nzookeeper.session.timeout.ms={SESSION_MS}\noffsets.topic.replication.factor=1\n",
+                zookeeper.connect
             );
+            self.zookeeper = Some(zookeeper);
+        }
+        if let Some(Member { zookeeper, .. }) = &self.member {
+            text += &format!("zookeeper.connect={zookeeper}\n");
         }
         std::fs::write(self.dir.join("server.properties"), text)?;
         Ok(())
@@ -158,32 +201,31 @@ const SESSION_MS: u64 = 4000;
 
 impl Drop for Server {
     fn drop(&mut self) {
-        for child in [self.broker.take(), self.zookeeper.take()].into_iter().flatten() {
-            end(child);
-        }
+        self.broker.take().into_iter().for_each(end);
+        self.zookeeper = None;
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
-fn end(mut child: Child) {
+pub fn end(mut child: Child) {
     let _ = child.kill();
     let _ = child.wait();
     orphans::forget(child.id());
 }
 
-fn java(jars: &Path, heap: &str, main: &str, argument: &Path) -> Command {
+pub fn java(jars: &Path, heap: &str, main: &str, argument: &Path) -> Command {
     let mut c = Command::new("java");
     let heap = [format!("-Xmx{heap}"), format!("-Xms{heap}")];
     c.args(heap).args(["-XX:+UseG1GC", "-cp", &format!("{}/*", jars.display()), main]).arg(argument);
     c
 }
 
-fn log_to(command: &mut Command, log: &Path) -> std::io::Result<()> {
+pub fn log_to(command: &mut Command, log: &Path) -> std::io::Result<()> {
     let log = File::options().create(true).append(true).open(log)?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     Ok(())
 }
 
-fn free_port() -> std::io::Result<u16> {
+pub fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -111,7 +111,7 @@ impl Closed<'_> {
             match &measured {
                 None if progress.past(self.warm) => {
                     progress = Progress { begin: Instant::now(), ..progress };
-                    measured = Some((Mark::now(peer.pid), progress));
+                    measured = Some((Mark::now(&peer.paying), progress));
                 }
                 Some((mark, from)) if done.is_none() && progress.since(from).past(self.measured) => {
                     let part = progress.since(from);

@@ -112,7 +112,7 @@ impl<'a> Consume<'a> {
             }
             let t = begin.elapsed().as_secs_f64();
             match &measured {
-                None if t >= self.warm => measured = Some((Mark::now(peer.pid), bytes)),
+                None if t >= self.warm => measured = Some((Mark::now(&peer.paying), bytes)),
                 Some((mark, bytes_before)) if t >= self.warm + self.measured => {
                     let gb = (bytes - bytes_before) as f64 / 1e9;
                     return Ok(Consumed { spent: mark.spent(), gb, answered: answers });

@@ -181,7 +181,7 @@ impl Settled<'_> {
             self.send_commit(i, 1)?;
             sent.push(Instant::now());
         }
-        let (mark, begin) = (Mark::now(peer.pid), Instant::now());
+        let (mark, begin) = (Mark::now(&peer.paying), Instant::now());
         let (mut commits, mut answered, mut heard) = (0u64, histogram()?, Vec::new());
         let mut open = self.members.len();
         let mut spent = None;

@@ -23,6 +23,8 @@ pub type Outcome<T> = Result<T, Box<dyn Error>>;
 pub struct Peer {
     pub addr: String,
     pub pid: u32,
+    /// The processes whose time is counted: its own, in a cluster those of all brokers.
+    pub paying: Vec<u32>,
     /// False for the limit program: no topics, no answers to read.
     pub broker: bool,
 }

@@ -68,7 +68,7 @@ impl Paced<'_> {
             let due = begin + step * sent;
             if sent < total && Instant::now() >= due {
                 if sent == skipped {
-                    mark = Some(Mark::now(peer.pid));
+                    mark = Some(Mark::now(&peer.paying));
                 }
                 producer.send(&self.request.head, &self.request.body)?;
                 open.push_back(due);

@@ -11,6 +11,7 @@ mod memory;
 mod partitions;
 mod produce;
 mod recovery;
+mod replicated;
 mod start;
 mod topics;
 mod waiting;
@@ -103,6 +104,7 @@ pub fn all(sizes: Sizes) -> Vec<Row> {
     rows.push(recovery::row());
     rows.push(partitions::row(sizes));
     rows.push(depth::row(sizes));
+    rows.extend(replicated::rows(sizes));
     rows.push(instructions::row());
     rows
 }

@@ -90,7 +90,7 @@ fn run(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, secs: f64) -> Outcome<()>
         let t = begin.elapsed().as_secs_f64();
         match &mark {
             None if t >= WARM_SECS => {
-                mark = Some(Mark::now(peer.pid));
+                mark = Some(Mark::now(&peer.paying));
                 polls = 0;
             }
             Some(mark) if t >= WARM_SECS + secs => break mark.spent(),

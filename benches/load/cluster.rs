@@ -1,0 +1,107 @@
+//! Three brokers on one ZooKeeper server. They share all cores with the load.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::admin::{Metadata, metadata};
+use crate::connection::Connection;
+use crate::drive::{Outcome, Peer};
+use crate::process::{Member, Program, Server};
+use crate::zookeeper::ZooKeeper;
+
+pub const BROKERS: i32 = 3;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub struct Cluster {
+    /// In the order they end in: brokers first.
+    brokers: Vec<Server>,
+    _zookeeper: ZooKeeper,
+    dir: PathBuf,
+}
+
+impl Cluster {
+    /// Starts over empty directories below `parent`; returns when each broker knows the others.
+    pub fn start(program: &Program, jars: &Path, parent: &Path) -> Outcome<Cluster> {
+        let dir = parent.join(format!("klamm-load-{}-cluster-{}", std::process::id(), program.name()));
+        std::fs::create_dir_all(&dir)?;
+        let zookeeper = ZooKeeper::start(jars, &dir)?;
+        let member = |id| Member { id, zookeeper: zookeeper.connect.clone() };
+        let brokers = (1..=BROKERS).map(|id| Server::join(program, &dir, member(id))).collect::<Outcome<_>>()?;
+        let cluster = Cluster { brokers, _zookeeper: zookeeper, dir };
+        let until = Instant::now() + PATIENCE;
+        for broker in &cluster.brokers {
+            broker.listening()?;
+            let mut c = Connection::open(&broker.addr)?;
+            while metadata(&mut c, "")?.brokers.len() < BROKERS as usize {
+                past(until, "brokers do not know each other")?;
+            }
+        }
+        Ok(cluster)
+    }
+
+    pub fn broker(&mut self, id: i32) -> Outcome<&mut Server> {
+        usize::try_from(id - 1).ok().and_then(|at| self.brokers.get_mut(at)).ok_or_else(|| "no such broker".into())
+    }
+
+    /// Sends a signal to a broker and returns at once.
+    pub fn signal(&self, id: i32, signal: Signal) -> Outcome<()> {
+        let broker = usize::try_from(id - 1).ok().and_then(|at| self.brokers.get(at)).ok_or("no such broker")?;
+        broker.signal(signal)
+    }
+
+    pub fn pids(&self) -> Vec<u32> {
+        self.brokers.iter().map(Server::pid).collect()
+    }
+
+    /// Any broker that runs, but `without`.
+    pub fn any(&self, without: i32) -> Outcome<&Server> {
+        let others = self.brokers.iter().zip(1..).filter(|(broker, id)| *id != without && broker.pid() != 0);
+        others.map(|(broker, _)| broker).next().ok_or_else(|| "no broker runs".into())
+    }
+
+    /// A broker as the load speaks to it: all of them pay for what is asked of one.
+    pub fn peer(&mut self, id: i32) -> Outcome<Peer> {
+        let paying = self.pids();
+        Ok(Peer { paying, ..self.broker(id)?.peer() })
+    }
+
+    /// What a broker other than `without` says.
+    pub fn metadata(&self, topic: &str, without: i32) -> Outcome<Metadata> {
+        Ok(metadata(&mut Connection::open(&self.any(without)?.addr)?, topic)?)
+    }
+
+    /// Leader of partition 0.
+    pub fn leader(&self, topic: &str) -> Outcome<i32> {
+        let known = self.metadata(topic, 0)?;
+        known.partitions.get(&0).map(|partition| partition.leader).ok_or_else(|| "no such partition".into())
+    }
+
+    /// Returns when so many replicas of partition 0 are in sync, as every broker sees it.
+    pub fn in_sync(&self, topic: &str, replicas: usize) -> Outcome<()> {
+        let until = Instant::now() + PATIENCE;
+        for broker in self.brokers.iter().filter(|broker| broker.pid() != 0) {
+            let mut c = Connection::open(&broker.addr)?;
+            while metadata(&mut c, topic)?.partitions.get(&0).is_none_or(|partition| partition.isr.len() != replicas) {
+                past(until, "replicas do not catch up")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.brokers.clear();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn past(until: Instant, what: &str) -> Outcome<()> {
+    if Instant::now() > until {
+        return Err(what.into());
+    }
+    std::thread::sleep(Duration::from_millis(2));
+    Ok(())
+}
