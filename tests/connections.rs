@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::path::Path;
 
-use kafka_protocol::messages::MetadataRequest;
+use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use kafka_protocol::messages::{IncrementalAlterConfigsRequest, MetadataRequest};
+use kafka_protocol::protocol::StrBytes;
 use klamm::sim::brokers::{SimBroker, World};
 use klamm::storage::disk::Disk;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -199,6 +201,42 @@ fn beyond_the_brokers_limit_connections_wait_for_a_place() {
             streams[place - 2] = world.net.connect(World::port(1)).expect("connected");
             assert_eq!(answer(&mut streams[place]).await, Some(place as i32));
         }
+        broker.stop().await.expect("no panic").expect("an orderly end");
+    });
+}
+
+#[test]
+fn a_lower_maximum_closes_those_that_were_silent_longest() {
+    run(async {
+        let (world, broker) = broker(&[]).await;
+        let mut admin = Client::connect(&world, 1).await;
+        let topic = admin.create("t").await;
+        let mut waiting = Client::connect(&world, 1).await;
+        waiting.send_fetch(topic, 0, 600_000).await;
+        let mut streams = Vec::new();
+        for n in [0, 1, 2, 3, 0] {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            if streams.len() < 4 {
+                streams.push(world.net.connect(World::port(1)).expect("connected"));
+            }
+            streams[n as usize].write_all(&ping(n)).await.expect("room");
+            assert_eq!(answer(&mut streams[n as usize]).await, Some(n));
+        }
+        let config = AlterableConfig::default()
+            .with_name(StrBytes::from_static_str("max.connections"))
+            .with_value(Some(StrBytes::from_static_str("3")));
+        let resource = AlterConfigsResource::default().with_resource_type(4).with_configs(vec![config]);
+        let altered = admin.ask(1, IncrementalAlterConfigsRequest::default().with_resources(vec![resource])).await;
+        assert_eq!(altered.responses[0].error_code, 0);
+        // A fetch that waits is no activity, as in Kafka.
+        assert!(waiting.is_closed().await);
+        assert_eq!(answer(&mut streams[1]).await, None);
+        assert_eq!(answer(&mut streams[2]).await, None);
+        for n in [0, 3] {
+            streams[n as usize].write_all(&ping(n)).await.expect("room");
+            assert_eq!(answer(&mut streams[n as usize]).await, Some(n));
+        }
+        admin.metadata().await;
         broker.stop().await.expect("no panic").expect("an orderly end");
     });
 }

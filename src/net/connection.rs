@@ -12,6 +12,7 @@ use std::{future, io};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 
+use super::activity::Activity;
 use super::budget::RequestBudget;
 use super::listener::Stream;
 use super::pool::{BufferPool, FileBuffers};
@@ -51,6 +52,8 @@ pub enum End {
     TooLong(#[from] TooLong),
     #[error("idle for {0} ms")]
     Idle(i64),
+    #[error("there are more than max.connections, and it was silent longest")]
+    Displaced,
     #[error("the broker stops")]
     Stopping,
     /// Not an end: the next request is another thread's to serve.
@@ -73,11 +76,9 @@ impl Held {
 }
 
 /// How a connection stands, between its requests and what watches over it.
-struct Standing {
+struct Standing<'a> {
     at: Thread,
-    /// When bytes last moved either way, monotonic ms. A request that waits moves none, as in Kafka: a client that vanished
-    /// while its fetch waits is gone after `connections.max.idle.ms`.
-    active_at: AtomicI64,
+    activity: &'a Activity,
     /// A request is being served.
     serving: AtomicBool,
     /// The broker stops: no request is begun any more.
@@ -88,17 +89,12 @@ struct Standing {
 pub async fn serve(
     shared: &Shared,
     connection: &Connection,
+    activity: &Activity,
     stream: &mut Box<dyn Stream>,
     held: &mut Held,
     at: Thread,
 ) -> End {
-    let clock = &shared.services.clock;
-    let standing = Standing {
-        at,
-        active_at: AtomicI64::new(clock.monotonic_ms()),
-        serving: AtomicBool::new(false),
-        stopping: AtomicBool::new(false),
-    };
+    let standing = Standing { at, activity, serving: AtomicBool::new(false), stopping: AtomicBool::new(false) };
     let end = {
         // A set of one is polled when what is in it was woken, and not with each request.
         let mut watch = FuturesUnordered::from_iter([watch(shared, &standing)]);
@@ -120,9 +116,9 @@ async fn requests(
     connection: &Connection,
     stream: &mut dyn Stream,
     held: &mut Held,
-    standing: &Standing,
+    standing: &Standing<'_>,
 ) -> End {
-    let active_at = &standing.active_at;
+    let active_at = &standing.activity.active_at;
     let Held { reader, first } = held;
     let mut writer = ResponseWriter::new(shared.file_buffers.clone(), shared.services.spawner.clone());
     loop {
@@ -151,11 +147,11 @@ async fn one_request(
     shared: &Shared,
     connection: &Connection,
     stream: &mut dyn Stream,
-    standing: &Standing,
+    standing: &Standing<'_>,
     reader: &mut FrameReader,
     writer: &mut ResponseWriter,
 ) -> Result<(), End> {
-    let active_at = &standing.active_at;
+    let active_at = &standing.activity.active_at;
     let clock = &*shared.services.clock;
     let refused = |error, reader: &FrameReader| End::Frame {
         error,
@@ -273,12 +269,14 @@ async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
-/// Completes when the connection is to end though its peer goes on: it is idle, or the broker stops and owes no answer.
-async fn watch(shared: &Shared, standing: &Standing) -> End {
-    let mut idle = pin!(idle(shared, &standing.active_at));
+/// Completes when the connection is to end though its peer goes on: it is idle or makes room for others, or the broker
+/// stops and owes no answer.
+async fn watch(shared: &Shared, standing: &Standing<'_>) -> End {
+    let mut idle = pin!(idle(shared, &standing.activity.active_at));
     tokio::select! {
         biased;
         end = &mut idle => return end,
+        () = standing.activity.displaced() => return End::Displaced,
         () = shared.shutdown.requested() => {}
     }
     standing.stopping.store(true, Ordering::Relaxed);

@@ -54,6 +54,7 @@ pub mod listener;
 pub mod outgoing;
 pub mod tcp;
 
+mod activity;
 mod budget;
 mod connection;
 mod ebb;

@@ -4,14 +4,20 @@
 //! Who comes beyond a rate waits as long as would bring it down, one window at most, and its listener with it; it is
 //! counted all the same. A broker or a listener that was left alone takes a burst ([`Rate`]). With several listeners, the
 //! one that brokers use among themselves keeps to its own limits alone. All limits may change at any time (`Limits`).
+//!
+//! When there are more than `max.connections`, because it was lowered or brokers came, those of clients that were silent
+//! longest are closed (KIP-402; `closeExcessConnections` and `lowestPriorityChannel` in Kafka, where each network thread
+//! chooses among its own). A listener's own maximum closes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::activity::Activity;
 use crate::config::BrokerConfig;
 use crate::quota::{Rate, Windows};
 
@@ -90,7 +96,11 @@ pub struct ConnectionQuotas {
 #[derive(Debug)]
 struct Counts {
     limits: Limits,
-    all: usize,
+    /// By number, in the order in which they came.
+    connections: BTreeMap<u64, Member>,
+    next: u64,
+    /// Those told to make room that are still there.
+    leaving: usize,
     per_ip: HashMap<IpAddr, usize>,
     per_listener: HashMap<Arc<str>, Listener>,
     rate: Rate,
@@ -102,12 +112,27 @@ struct Listener {
     rate: Rate,
 }
 
+#[derive(Debug)]
+struct Member {
+    listener: Arc<str>,
+    activity: Arc<Activity>,
+    leaving: bool,
+}
+
 /// One connection's place; dropping it frees the place.
 #[derive(Debug)]
 pub struct Place {
     quotas: Arc<ConnectionQuotas>,
+    number: u64,
     peer: IpAddr,
     listener: Arc<str>,
+    activity: Arc<Activity>,
+}
+
+impl Place {
+    pub fn activity(&self) -> &Activity {
+        &self.activity
+    }
 }
 
 /// The address has as many connections as it may: the new one is closed.
@@ -135,7 +160,24 @@ impl Counts {
     fn has_place(&self, listener: &str) -> bool {
         let on_listener = self.per_listener.get(listener).map_or(0, |listener| listener.connections);
         on_listener < count(self.limits.of_listener(listener).max)
-            && (self.limits.protects(listener) || self.all < count(self.limits.max))
+            && (self.limits.protects(listener) || self.connections.len() < count(self.limits.max))
+    }
+
+    /// Tells as many connections as are too many to make room: those of clients that were silent longest.
+    fn displace(&mut self) {
+        let excess = (self.connections.len() - self.leaving).saturating_sub(count(self.limits.max));
+        if excess == 0 {
+            return;
+        }
+        let limits = &self.limits;
+        let staying = self.connections.values_mut().filter(|member| !member.leaving);
+        let mut clients: Vec<&mut Member> = staying.filter(|member| !limits.protects(&member.listener)).collect();
+        clients.sort_by_key(|member| member.activity.active_at.load(Ordering::Relaxed));
+        for member in clients.into_iter().take(excess) {
+            member.leaving = true;
+            member.activity.displace();
+            self.leaving += 1;
+        }
     }
 
     fn pace(&mut self, listener: &Arc<str>, connections: f64, now_ms: i64) -> i64 {
@@ -151,14 +193,18 @@ impl Counts {
 
 impl ConnectionQuotas {
     pub fn new(limits: Limits) -> Arc<ConnectionQuotas> {
-        let (per_ip, per_listener) = Default::default();
-        let counts = Counts { limits, all: 0, per_ip, per_listener, rate: Rate::default() };
+        let (connections, per_ip, per_listener) = Default::default();
+        let counts = Counts { limits, connections, next: 0, leaving: 0, per_ip, per_listener, rate: Rate::default() };
         Arc::new(ConnectionQuotas { counts: Mutex::new(counts), freed: Notify::new() })
     }
 
-    /// From now on. Connections that are there stay; what was counted is held against the new limits.
+    /// From now on; what was counted is held against the new limits. Of connections beyond a lower `max.connections` those
+    /// are told to leave that were silent longest.
     pub fn set_limits(&self, limits: Limits) {
-        self.counts.lock().limits = limits;
+        let mut counts = self.counts.lock();
+        counts.limits = limits;
+        counts.displace();
+        drop(counts);
         self.freed.notify_waiters();
     }
 
@@ -184,7 +230,8 @@ impl ConnectionQuotas {
         self.counts.lock().pace(listener, -1.0, now_ms);
     }
 
-    pub fn take(self: &Arc<Self>, peer: IpAddr, listener: &Arc<str>) -> Result<Place, TooManyFromAddress> {
+    /// Counts a connection that is served from now on. One of a broker may cost a client its own.
+    pub fn take(self: &Arc<Self>, peer: IpAddr, listener: &Arc<str>, now_ms: i64) -> Result<Place, TooManyFromAddress> {
         let peer = peer.to_canonical();
         let mut counts = self.counts.lock();
         let limit = count(counts.limits.per_ip.get(&peer).copied().unwrap_or(counts.limits.max_per_ip));
@@ -196,16 +243,20 @@ impl ConnectionQuotas {
             return Err(TooManyFromAddress { peer, limit });
         }
         *of_peer += 1;
-        counts.all += 1;
         counts.per_listener.entry(listener.clone()).or_default().connections += 1;
-        Ok(Place { quotas: self.clone(), peer, listener: listener.clone() })
+        let (number, activity) = (counts.next, Arc::new(Activity::begun(now_ms)));
+        counts.next += 1;
+        let member = Member { listener: listener.clone(), activity: activity.clone(), leaving: false };
+        counts.connections.insert(number, member);
+        counts.displace();
+        Ok(Place { quotas: self.clone(), number, peer, listener: listener.clone(), activity })
     }
 
     /// Until there are no connections.
     pub async fn none_left(&self) {
         loop {
             let freed = self.freed.notified();
-            if self.counts.lock().all == 0 {
+            if self.counts.lock().connections.is_empty() {
                 return;
             }
             freed.await;
@@ -213,14 +264,16 @@ impl ConnectionQuotas {
     }
 
     pub fn connections(&self) -> usize {
-        self.counts.lock().all
+        self.counts.lock().connections.len()
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut counts = self.quotas.counts.lock();
-        counts.all -= 1;
+        if counts.connections.remove(&self.number).is_some_and(|member| member.leaving) {
+            counts.leaving -= 1;
+        }
         if let Some(of_peer) = counts.per_ip.get_mut(&self.peer) {
             *of_peer -= 1;
             if *of_peer == 0 {
@@ -259,7 +312,7 @@ mod tests {
     #[test]
     fn each_address_has_its_limit() {
         let quotas = quotas(&["max.connections.per.ip=2", "max.connections.per.ip.overrides=10.0.0.2:0"]);
-        let take = |ip| quotas.take(ip, &plaintext());
+        let take = |ip| quotas.take(ip, &plaintext(), 0);
         let (first, _second) = (take(A).expect("first"), take(A).expect("second"));
         assert_eq!(take(A).unwrap_err(), TooManyFromAddress { peer: A, limit: 2 });
         assert_eq!(take(B).unwrap_err().limit, 0);
@@ -271,15 +324,15 @@ mod tests {
     #[test]
     fn an_ipv4_address_in_ipv6_clothes_is_the_same_address() {
         let quotas = quotas(&["max.connections.per.ip=1"]);
-        let _first = quotas.take(A, &plaintext()).expect("first");
-        assert!(quotas.take("::ffff:10.0.0.1".parse().expect("address"), &plaintext()).is_err());
+        let _first = quotas.take(A, &plaintext(), 0).expect("first");
+        assert!(quotas.take("::ffff:10.0.0.1".parse().expect("address"), &plaintext(), 0).is_err());
     }
 
     #[tokio::test]
     async fn accepting_waits_at_the_broker_limit() {
         let quotas = quotas(&["max.connections=1"]);
         quotas.below_max("PLAINTEXT").await;
-        let place = quotas.take(A, &plaintext()).expect("place");
+        let place = quotas.take(A, &plaintext(), 0).expect("place");
         let mut wait = Box::pin(quotas.below_max("PLAINTEXT"));
         assert!((&mut wait).now_or_never().is_none());
         assert!(quotas.none_left().now_or_never().is_none());
@@ -291,12 +344,12 @@ mod tests {
     #[tokio::test]
     async fn limits_that_change_hold_at_once_for_who_waits_and_who_comes() {
         let quotas = quotas(&["max.connections=1"]);
-        let _place = quotas.take(A, &plaintext()).expect("place");
+        let _place = quotas.take(A, &plaintext(), 0).expect("place");
         let mut wait = Box::pin(quotas.below_max("PLAINTEXT"));
         assert!((&mut wait).now_or_never().is_none());
         quotas.set_limits(Limits::of(&config(&["max.connections=2", "max.connections.per.ip=1"])));
         wait.await;
-        assert_eq!(quotas.take(A, &plaintext()).unwrap_err().limit, 1);
+        assert_eq!(quotas.take(A, &plaintext(), 0).unwrap_err().limit, 1);
     }
 
     const TWO: &[&str] = &[
@@ -306,18 +359,62 @@ mod tests {
     ];
 
     #[tokio::test]
-    async fn a_listener_has_a_limit_of_its_own_and_the_one_between_brokers_no_other() {
+    async fn a_listener_has_a_limit_of_its_own_and_the_one_betweenbrokers_no_other() {
         let quotas = quotas(
             &[TWO, &["max.connections=2", "listener.name.out.max.connections=1", "listener.name.in.max.connections=3"]]
                 .concat(),
         );
         let [out, within]: [Arc<str>; 2] = ["OUT".into(), "IN".into()];
-        let _first = quotas.take(A, &out).expect("a place");
+        let _first = quotas.take(A, &out, 0).expect("a place");
         assert!(quotas.below_max("OUT").now_or_never().is_none());
-        let _more: Vec<Place> = (0..2).map(|_| quotas.take(A, &within).expect("a place")).collect();
+        let _more: Vec<Place> = (0..2).map(|_| quotas.take(A, &within, 0).expect("a place")).collect();
         assert!(quotas.below_max("IN").now_or_never().is_some(), "clients leave brokers their room");
-        let _third = quotas.take(A, &within).expect("a place");
+        let _third = quotas.take(A, &within, 0).expect("a place");
         assert!(quotas.below_max("IN").now_or_never().is_none());
+    }
+
+    /// Those that were told to leave, by their place in `places`.
+    fn told(places: &[Place]) -> Vec<usize> {
+        let told = |place: &Place| place.activity().displaced().now_or_never().is_some();
+        (0..places.len()).filter(|at| told(&places[*at])).collect()
+    }
+
+    #[test]
+    fn a_lower_maximum_tells_the_clients_that_were_silent_longest_to_leave_and_no_broker() {
+        let quotas = quotas(TWO);
+        let [out, within]: [Arc<str>; 2] = ["OUT".into(), "IN".into()];
+        let brokers: Vec<Place> = (0..2).map(|at| quotas.take(A, &within, at).expect("a place")).collect();
+        let mut clients: Vec<Place> = (10..15).map(|at| quotas.take(A, &out, at).expect("a place")).collect();
+        clients[0].activity().active_at.store(30, Ordering::Relaxed);
+        let lower = |max: usize| {
+            quotas.set_limits(Limits::of(&config(&[TWO, &[format!("max.connections={max}").as_str()]].concat())));
+        };
+        lower(7);
+        assert_eq!(told(&clients), [0; 0]);
+        lower(5);
+        assert_eq!(told(&clients), [1, 2]);
+        lower(5);
+        assert_eq!(told(&clients), [0; 0], "who is leaving already is not counted again");
+        drop(clients.drain(1..3));
+        lower(5);
+        assert_eq!(told(&clients), [0; 0]);
+        // However low it is, brokers stay.
+        lower(1);
+        assert_eq!(told(&clients), [0, 1, 2]);
+        assert_eq!(told(&brokers), [0; 0]);
+    }
+
+    #[test]
+    fn a_broker_that_comes_takes_the_place_of_the_client_that_was_silent_longest() {
+        let quotas = quotas(&[TWO, &["max.connections=2", "listener.name.out.max.connections=2"]].concat());
+        let [out, within]: [Arc<str>; 2] = ["OUT".into(), "IN".into()];
+        let clients: Vec<Place> = (0..2).map(|at| quotas.take(A, &out, at).expect("a place")).collect();
+        let _broker = quotas.take(A, &within, 2).expect("a place");
+        assert_eq!(told(&clients), [0]);
+        // The maximum of a listener closes nothing.
+        let lower = &["max.connections=2", "listener.name.out.max.connections=1"];
+        quotas.set_limits(Limits::of(&config(&[TWO, lower].concat())));
+        assert_eq!(told(&clients), [0; 0]);
     }
 
     #[test]

@@ -125,6 +125,8 @@ impl Server {
                     self.quotas.below_max(&name).await;
                     let accepted = listener.accept().await?;
                     self.pace(&name).await;
+                    // Another listener may have given the last place away meanwhile.
+                    self.quotas.below_max(&name).await;
                     Ok::<_, io::Error>(accepted)
                 } => accepted,
             };
@@ -171,7 +173,7 @@ impl Server {
 
     fn admit(self: &Arc<Self>, incoming: Incoming, listener: &Arc<str>) {
         let Some(incoming) = self.turns_away(incoming, listener) else { return };
-        match self.quotas.take(incoming.peer, listener) {
+        match self.quotas.take(incoming.peer, listener, self.now_ms()) {
             Ok(place) => {
                 self.ebb.lock().came(self.connections());
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
@@ -222,7 +224,7 @@ impl Server {
             tracing::warn!(listener = %connection.listener, peer, %error, "cannot serve a connection");
         };
         let mut stream = open().map_err(cannot).ok()?;
-        let serving = connection::serve(&self.shared, &connection, &mut stream, &mut held, at);
+        let serving = connection::serve(&self.shared, &connection, place.activity(), &mut stream, &mut held, at);
         match AssertUnwindSafe(serving).catch_unwind().await {
             Ok(End::Moves(to)) => {
                 let open = stream.leave().map_err(cannot).ok()?;
@@ -252,6 +254,10 @@ impl Server {
             End::Refused(reason) => {
                 let Some(held_back) = self.strangers.pass(self.now_ms()) else { return };
                 tracing::info!(%listener, peer, held_back, "connection closed: {reason}");
+            }
+            End::Displaced => {
+                let Some(held_back) = self.refusals.pass(self.now_ms()) else { return };
+                tracing::info!(%listener, peer, held_back, "connection closed: {end}");
             }
             End::TooLong(error) => tracing::error!(%listener, peer, "connection closed: {error}"),
             End::Io(_) | End::Idle(_) | End::Peer | End::PeerInsideRequest | End::Stopping | End::Moves(_) => {
