@@ -9,6 +9,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::proc::{run, tail, tool};
 
+/// How long making something may take that others' work holds up.
+pub const BUILD: Duration = Duration::from_secs(1800);
+
 /// This crate's folder in the source tree: the lanes' programs lie there.
 pub fn sources() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -69,7 +72,7 @@ pub fn jars(pom: &str) -> Result<PathBuf> {
 pub fn venv(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let python = tool("python3")?;
     let dir = made(name, &packages.join(" "), |dir| {
-        run(Command::new(&python).args(["-m", "venv"]).arg(dir), b"", Duration::from_secs(120))?.ok()?;
+        run(Command::new(&python).args(["-m", "venv"]).arg(dir), b"", BUILD)?.ok()?;
         fetch(|| {
             let mut command = Command::new(dir.join("bin/pip"));
             command.args(["install", "--quiet", "--no-input"]).args(packages);
