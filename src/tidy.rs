@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const ORDER: &[&[&str]] = &[
     &["alloc"],
     &["types"],
-    &["clock", "random", "spawn"],
+    &["clock", "loggers", "random", "spawn"],
     &["wire"],
     &["config"],
     &["storage"],

@@ -193,6 +193,52 @@ fn passwords_of_brokers_are_stored_encrypted_and_change_with_the_secret() {
 }
 
 #[test]
+fn loggers_are_described_and_altered_in_whole_requests() {
+    run(async {
+        let world = World::new(29);
+        let broker = world.start(1, None, &[]).expect("a configuration");
+        let mut client = Client::connect(&world, 1).await;
+        let alter = |changes: &[(&'static str, i8, Option<&'static str>)], validate_only| {
+            let configs = changes.iter().map(|(logger, operation, level)| {
+                AlterableConfig::default()
+                    .with_name(StrBytes::from_static_str(logger))
+                    .with_config_operation(*operation)
+                    .with_value(level.map(StrBytes::from_static_str))
+            });
+            let resource = AlterConfigsResource::default()
+                .with_resource_type(8)
+                .with_resource_name(StrBytes::from_static_str("1"))
+                .with_configs(configs.collect());
+            IncrementalAlterConfigsRequest::default().with_resources(vec![resource]).with_validate_only(validate_only)
+        };
+        const NET: &str = "klamm.net";
+        // Error codes, and what both loggers are then.
+        for (changes, validate_only, code, after) in [
+            (&[(NET, 0, Some("DEBUG"))][..], true, 0, ["INFO", "INFO"]),
+            (&[(NET, 0, Some("DEBUG")), ("root", 0, Some("WARN"))], false, 0, ["DEBUG", "WARN"]),
+            // One that is refused keeps the others from being altered.
+            (&[(NET, 0, Some("TRACE")), ("root", 0, Some("OFF"))], false, 40, ["DEBUG", "WARN"]),
+            (&[(NET, 0, Some("TRACE")), ("klamm.nowhere", 0, Some("WARN"))], false, 40, ["DEBUG", "WARN"]),
+            (&[(NET, 1, None), ("root", 1, None)], false, 42, ["DEBUG", "WARN"]),
+            (&[(NET, 1, None)], false, 0, ["WARN", "WARN"]),
+        ] {
+            let altered = client.ask(1, alter(changes, validate_only)).await;
+            assert_eq!(altered.responses[0].error_code, code, "{changes:?}");
+            let resource = DescribeConfigsResource::default()
+                .with_resource_type(8)
+                .with_resource_name(StrBytes::from_static_str("1"))
+                .with_configuration_keys(Some([NET, "root"].map(StrBytes::from_static_str).to_vec()));
+            let described = client.ask(4, DescribeConfigsRequest::default().with_resources(vec![resource])).await;
+            let configs = &described.results[0].configs;
+            let levels: Vec<&str> = configs.iter().filter_map(|config| config.value.as_deref()).collect();
+            assert_eq!(levels, after, "{changes:?}");
+            assert!(configs.iter().all(|config| config.config_source == 6 && !config.read_only));
+        }
+        broker.stop().await.expect("no panic").expect("an orderly end");
+    });
+}
+
+#[test]
 fn blocks_of_producer_ids_go_to_who_is_registered() {
     run(async {
         let world = World::new(3);

@@ -175,7 +175,7 @@ impl Broker {
             }
             On::At(_) => bail!("a broker that somebody else started cannot be started again"),
         };
-        self.process = Some(Daemon::spawn(&mut command, &self.dir.join("broker.log"))?);
+        self.process = Some(Daemon::spawn(&mut command, &self.log_file())?);
         Ok(())
     }
 
@@ -272,10 +272,13 @@ impl Broker {
         self.process.as_mut().ok_or_else(not_running)?.await_exit(limit)
     }
 
+    /// What it says goes there.
+    pub fn log_file(&self) -> PathBuf {
+        self.dir.join("broker.log")
+    }
+
     pub fn log_text(&self) -> String {
-        fs::read(self.dir.join("broker.log"))
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .unwrap_or_default()
+        fs::read(self.log_file()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
     pub fn log_tail(&self, lines: usize) -> String {

@@ -20,6 +20,7 @@ use crate::controller::producer_ids::ProducerIds;
 use crate::controller::receiver::ControlReceiver;
 use crate::controller::serving::Serving;
 use crate::coordinator::group_coordinator::GroupCoordinator;
+use crate::loggers::Loggers;
 use crate::quota::{ANONYMOUS, Client, Quotas};
 use crate::random::Random;
 use crate::replication::partition::Partition;
@@ -50,6 +51,7 @@ pub struct Services {
     pub fetch_sessions: FetchSessions,
     pub telltales: Telltales,
     pub quotas: Arc<Quotas>,
+    pub loggers: Arc<Loggers>,
     pub spawner: Arc<dyn Spawner>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,

@@ -3,7 +3,7 @@
 //! Null keys mean all, and so does an empty list; unknown keys are left out. A broker answers only for itself; the empty
 //! broker name stands for what is set for all brokers. v1 adds synonyms, v3 types and documentation. Secrets are null.
 //! Topics are read from the metastore, so that a change is seen by whoever made it.
-//! Gap: broker loggers, see `gaps.md`.
+//! A broker's loggers are the parts of this one ([`crate::loggers`]), described without synonyms, type and words.
 
 use std::collections::HashSet;
 
@@ -19,8 +19,9 @@ use super::config_resource::{
 };
 use super::context::RequestContext;
 use super::serve::Close;
-use crate::config::dynamic::Entry;
+use crate::config::dynamic::{Entry, Source};
 use crate::controller::topic_names;
+use crate::loggers::Level;
 use crate::metastore::schema::ConfigEntity;
 use crate::wire::error_code::ErrorCode;
 
@@ -92,11 +93,24 @@ async fn describe(ctx: &RequestContext<'_>, resource: &DescribeConfigsResource) 
         BROKER_LOGGER if name.is_empty() => Err(Refusal::invalid("no broker is named")),
         BROKER_LOGGER => {
             is_own(ctx.services.broker_id, name)?;
-            Err(Refusal::invalid("broker loggers are not Kafka's here; the log level is set at start"))
+            Ok(ctx.services.loggers.list().into_iter().map(logger).collect())
         }
         CLIENT_METRICS if name.is_empty() => Err(Refusal::invalid("no client metrics subscription is named")),
         CLIENT_METRICS => Err(no_client_metrics()),
         other => Err(unknown_type(other)),
+    }
+}
+
+fn logger((name, level): (String, Level)) -> Entry {
+    Entry {
+        name,
+        value: Some(level.word().to_owned()),
+        read_only: false,
+        source: Source::BrokerLogger,
+        sensitive: false,
+        synonyms: Vec::new(),
+        kind: None,
+        documentation: Some(""),
     }
 }
 
@@ -111,10 +125,10 @@ fn encode(request: &DescribeConfigsRequest, entry: Entry) -> DescribeConfigsReso
         .with_is_sensitive(entry.sensitive)
         // 0 is a type nobody knows.
         .with_config_type(entry.kind.map_or(0, |kind| kind.wire()));
-    let result = match entry.documentation {
-        Some(text) if request.include_documentation => result.with_documentation(Some(StrBytes::from_static_str(text))),
-        _ => result.with_documentation(None),
-    };
+    // Loggers have an empty one whatever is asked (seen on a live 3.9.1).
+    let documented = request.include_documentation || entry.source == Source::BrokerLogger;
+    let documentation = entry.documentation.filter(|_| documented);
+    let result = result.with_documentation(documentation.map(StrBytes::from_static_str));
     if !request.include_synonyms {
         return result;
     }

@@ -4,7 +4,7 @@
 //! operations one by one (appending to what is no list: INVALID_CONFIG; an operation or, for lists, a key nobody knows:
 //! UNKNOWN_SERVER_ERROR without a text, as on a live 3.9.1), then those of [`replace`]. Lists without an override are
 //! changed from the key's own default, not from the broker's.
-//! Gap: broker loggers, see `gaps.md`.
+//! Levels of loggers are set and deleted one by one, and are not kept over a restart.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,14 @@ use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsRe
 use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use kafka_protocol::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 
-use super::config_resource::{Altered, BROKER_LOGGER, Refusal, alter_each, check_keys, entity, replace, revealed};
+use super::config_resource::{
+    Altered, BROKER_LOGGER, Refusal, alter_each, check_keys, entity, is_own, replace, revealed,
+};
 use super::context::RequestContext;
 use super::serve::Close;
 use crate::config::def::{Key, Kind};
 use crate::config::keys;
+use crate::loggers::{Level, Loggers, ROOT};
 use crate::metastore::schema::ConfigEntity;
 use crate::wire::error_code::ErrorCode;
 
@@ -49,7 +52,7 @@ async fn alter(ctx: &RequestContext<'_>, resource: &AlterConfigsResource, valida
     let is_null = |config: &AlterableConfig| config.value.is_none() && config.config_operation != DELETE;
     check_keys(resource.configs.iter().map(|config| (config.name.as_str(), is_null(config))))?;
     if resource.resource_type == BROKER_LOGGER {
-        return Err(Refusal::invalid("broker loggers are not Kafka's here; the log level is set at start"));
+        return alter_loggers(ctx, resource, validate_only);
     }
     let entity = entity(ctx, resource.resource_type, &resource.resource_name)?;
     let mut overrides = revealed(ctx, &entity).await?;
@@ -57,6 +60,48 @@ async fn alter(ctx: &RequestContext<'_>, resource: &AlterConfigsResource, valida
         apply(&entity, &mut overrides, config)?;
     }
     replace(ctx, entity, overrides, validate_only).await
+}
+
+fn alter_loggers(
+    ctx: &RequestContext<'_>,
+    resource: &AlterConfigsResource,
+    validate_only: bool,
+) -> Result<(), Refusal> {
+    is_own(ctx.services.broker_id, &resource.resource_name)?;
+    let loggers = &ctx.services.loggers;
+    let changes = resource.configs.iter().map(|config| Ok((config.name.to_string(), level(loggers, config)?)));
+    let changes: Vec<(String, Option<Level>)> = changes.collect::<Result<_, Refusal>>()?;
+    if !validate_only {
+        loggers.alter(changes);
+    }
+    Ok(())
+}
+
+/// The level a logger is to have; `None`: none of its own.
+fn level(loggers: &Loggers, config: &AlterableConfig) -> Result<Option<Level>, Refusal> {
+    let name = config.name.as_str();
+    let known = || match loggers.has(name) {
+        true => Ok(()),
+        false => Err(Refusal::new(ErrorCode::InvalidConfig, format!("there is no logger {name}"))),
+    };
+    match config.config_operation {
+        SET => {
+            known()?;
+            let value = config.value.as_deref().unwrap_or_default();
+            let level = Level::SETTABLE.into_iter().find(|level| level.word() == value);
+            level.map(Some).ok_or_else(|| {
+                let words = Level::SETTABLE.map(Level::word).join(", ");
+                Refusal::new(ErrorCode::InvalidConfig, format!("{name} cannot be {value}: levels are {words}"))
+            })
+        }
+        DELETE => {
+            known()?;
+            if name == ROOT { Err(Refusal::invalid("the root logger always has a level")) } else { Ok(None) }
+        }
+        APPEND => Err(Refusal::invalid("nothing can be appended to the level of a logger")),
+        SUBTRACT => Err(Refusal::invalid("nothing can be subtracted from the level of a logger")),
+        _ => Err(Refusal { code: ErrorCode::UnknownServerError, message: None }),
+    }
 }
 
 fn apply(

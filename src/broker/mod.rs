@@ -52,6 +52,7 @@ use crate::controller::serving::Serving;
 use crate::controller::to_controller::ControllerChannel;
 use crate::controller::{self, ControllerHandle};
 use crate::coordinator::group_coordinator::{self, GroupCoordinator};
+use crate::loggers::Loggers;
 use crate::metastore::embedded::{EmbeddedStore, OpenError};
 use crate::metastore::schema::paths;
 use crate::metastore::{self, Sessions};
@@ -85,6 +86,7 @@ pub struct Parts {
     pub random: Arc<dyn Random>,
     pub spawner: Arc<dyn Spawner>,
     pub shutdown: Shutdown,
+    pub loggers: Arc<Loggers>,
     /// What is advertised for a listener without a host.
     pub host_name: String,
 }
@@ -161,7 +163,9 @@ struct Running {
 }
 
 async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunError> {
-    let Parts { config, listeners, connector, disk, machine, clock, store, random, spawner, host_name, .. } = parts;
+    let Parts {
+        config, listeners, connector, disk, machine, clock, store, random, spawner, loggers, host_name, ..
+    } = parts;
     let (ending, shutdown) = Shutdown::new();
     let config = Arc::new(config);
     let on_panic = {
@@ -351,6 +355,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         fetch_sessions: FetchSessions::new(slots),
         telltales: Telltales::default(),
         quotas: live.quotas.clone(),
+        loggers,
         spawner: spawner.clone(),
         clock: clock.clone(),
         random,

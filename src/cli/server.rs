@@ -13,12 +13,15 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{fmt, reload};
 
 use super::zookeeper_login;
 use crate::broker::{self, Parts, Store};
 use crate::clock::SystemClock;
 use crate::config::{BrokerConfig, Warning};
+use crate::loggers::{Levels, Loggers};
 use crate::metastore::zookeeper::{ZooKeeper, ZooKeeperConfig};
 use crate::net::Listener;
 use crate::net::outgoing::TcpConnector;
@@ -58,11 +61,14 @@ pub struct Args {
 
 /// Runs a broker until it is told to stop. 0 after an orderly end, 1 when it could not start or halted.
 pub fn main(args: Args) -> ExitCode {
-    if let Err(error) = start_logging(&args) {
-        eprintln!("klamm: {error:#}");
-        return ExitCode::FAILURE;
-    }
-    match run(&args) {
+    let loggers = match start_logging(&args) {
+        Ok(loggers) => loggers,
+        Err(error) => {
+            eprintln!("klamm: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match run(&args, loggers) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -71,22 +77,28 @@ pub fn main(args: Args) -> ExitCode {
     }
 }
 
-fn start_logging(args: &Args) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&args.log_level).context("--log-level")?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+fn start_logging(args: &Args) -> anyhow::Result<Loggers> {
+    let levels: Levels = args.log_level.parse().context("--log-level")?;
+    let (filter, altered) = reload::Layer::new(levels.targets());
+    let filtered = tracing_subscriber::registry().with(filter);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     match args.log_format {
-        LogFormat::Json => lines.json().flatten_event(true).with_target(true).init(),
-        LogFormat::Human => lines.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => filtered.with(lines.json().flatten_event(true).with_target(true)).init(),
+        LogFormat::Human => filtered.with(lines.with_ansi(std::io::stderr().is_terminal())).init(),
     }
     panic::set_hook(Box::new(|panic| {
         let thread = thread::current();
         let backtrace = std::backtrace::Backtrace::capture();
         tracing::error!(thread = thread.name().unwrap_or("unnamed"), %backtrace, "{panic}");
     }));
-    Ok(())
+    Ok(Loggers::new(levels, move |targets| {
+        if let Err(error) = altered.reload(targets) {
+            tracing::error!(%error, "levels of loggers cannot be changed");
+        }
+    }))
 }
 
-fn run(args: &Args) -> anyhow::Result<()> {
+fn run(args: &Args, loggers: Loggers) -> anyhow::Result<()> {
     let clock = Arc::new(SystemClock::default());
     let config = load(args)?;
     let control = Builder::new_current_thread().enable_all().build().context("the control runtime")?;
@@ -121,6 +133,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
             random: Arc::new(SystemRandom),
             spawner: threads.clone(),
             shutdown,
+            loggers: Arc::new(loggers),
             host_name: host_name(),
             config,
         };

@@ -35,6 +35,7 @@ pub enum Source {
     DynamicDefaultBroker = 3,
     StaticBroker = 4,
     Default = 5,
+    BrokerLogger = 6,
 }
 
 /// One layer's value of a key or of its sibling.

@@ -17,6 +17,7 @@ use super::net::SimNet;
 use crate::broker::{self, Parts, RunError, Store};
 use crate::clock::Clock;
 use crate::config::{BrokerConfig, ConfigError};
+use crate::loggers::{Levels, Loggers};
 use crate::metastore::embedded::EmbeddedStore;
 use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult, SessionState, Sessions, Stat, Watch};
 use crate::random::SeededRandom;
@@ -231,6 +232,7 @@ impl World {
             random: Arc::new(SeededRandom::new(self.seed.wrapping_add(u64::from(id.unsigned_abs())))),
             spawner,
             shutdown,
+            loggers: Arc::new(Loggers::new(Levels::default(), drop)),
             host_name: format!("broker{id}"),
         })
     }

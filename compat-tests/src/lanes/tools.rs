@@ -115,6 +115,30 @@ pub fn lane(run: &mut Run) -> Result<()> {
         let args = ["--entity-type", "brokers", "--entity-name", "1", "--describe", "--all"];
         tools.says(CONFIGS, &args, true, &["num.io.threads=", "log.retention.hours="]).map(|_| ())
     });
+    let on_klamm = run.on == On::Klamm;
+    let log = run.broker()?.log_file();
+    run.unit("configs: loggers of the broker", || {
+        // Kafka names its classes, Klamm its parts.
+        let logger = if on_klamm { "klamm.net" } else { "kafka.server.KafkaConfig" };
+        let entity = ["--entity-type", "broker-loggers", "--entity-name", "1"];
+        tools.says(CONFIGS, &[&entity[..], &["--describe"]].concat(), true, &["root=", &format!("{logger}=")])?;
+        let done = "Completed updating config for broker-logger 1.";
+        let debug = format!("{logger}=DEBUG");
+        tools.says(CONFIGS, &[&entity[..], &["--alter", "--add-config", &debug]].concat(), true, &[done])?;
+        tools.says(CONFIGS, &[&entity[..], &["--describe"]].concat(), true, &[&debug])?;
+        tools.says(CONFIGS, &[&entity[..], &["--alter", "--delete-config", logger]].concat(), true, &[done])?;
+        let refused = "Invalid broker logger(s): no.such";
+        tools.says(
+            CONFIGS,
+            &[&entity[..], &["--alter", "--add-config", "no.such=DEBUG"]].concat(),
+            false,
+            &[refused],
+        )?;
+        // Every tool that came to an end while the level was lower closed a connection.
+        let log = std::fs::read_to_string(&log)?;
+        ensure!(!on_klamm || log.contains("connection closed: closed by the peer"), "nothing more was logged");
+        Ok(())
+    });
     let records = if run.full() { "2000000" } else { "50000" };
     tools.says(
         TOPICS,

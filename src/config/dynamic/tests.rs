@@ -30,6 +30,7 @@ fn source(source: Source) -> &'static str {
         Source::DynamicDefaultBroker => "DYNAMIC_DEFAULT_BROKER_CONFIG",
         Source::StaticBroker => "STATIC_BROKER_CONFIG",
         Source::Default => "DEFAULT_CONFIG",
+        Source::BrokerLogger => "DYNAMIC_BROKER_LOGGER_CONFIG",
     }
 }
 

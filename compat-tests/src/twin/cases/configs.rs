@@ -68,8 +68,10 @@ pub fn describe(script: &mut Script) -> Result<()> {
                 describe_request(&[(kind, &name, None)], synonyms, words)
             })?;
         }
-        script.ask("another broker's loggers", API, version, |_| {
-            describe_request(&[(LOGGER, "99", None)], synonyms, words)
+        script.ask("loggers of nobody, of no number, of another, and none of our own", API, version, |_| {
+            let nobody: Option<&[&str]> = Some(&["no.such"]);
+            let resources = [(LOGGER, "", None), (LOGGER, "x", None), (LOGGER, "99", None), (LOGGER, "1", nobody)];
+            describe_request(&resources, synonyms, words)
         })?;
         script.ask("nothing", API, version, |_| describe_request(&[], synonyms, words))?;
         script.ask("one twice", API, version, |_| {
@@ -128,7 +130,8 @@ fn after(script: &mut Script, name: &str) -> Result<()> {
 pub fn alter(script: &mut Script) -> Result<()> {
     whole(script)?;
     by_step(script)?;
-    brokers(script)
+    brokers(script)?;
+    loggers(script)
 }
 
 fn whole(script: &mut Script) -> Result<()> {
@@ -308,6 +311,49 @@ fn brokers(script: &mut Script) -> Result<()> {
             })?;
             script.await_broker_config("log.retention.ms", "-1")?;
         }
+    }
+    Ok(())
+}
+
+/// The one logger that brokers of different making have in common is the root.
+fn loggers(script: &mut Script) -> Result<()> {
+    const API: ApiKey = ApiKey::IncrementalAlterConfigs;
+    for version in script.versions(API) {
+        for (what, name, logger, operation, level, validate_only) in [
+            ("set", "1", "root", SET, Some("WARN"), false),
+            ("only validate", "1", "root", SET, Some("ERROR"), true),
+            ("a null level", "1", "root", SET, None, false),
+            ("an empty level", "1", "root", SET, Some(""), false),
+            ("a level in lower case", "1", "root", SET, Some("error"), false),
+            ("no level", "1", "root", SET, Some("LOUD"), false),
+            ("off", "1", "root", SET, Some("OFF"), false),
+            ("delete the root's", "1", "root", DELETE, None, false),
+            ("append", "1", "root", APPEND, Some("ERROR"), false),
+            ("subtract", "1", "root", SUBTRACT, Some("ERROR"), false),
+            ("an unknown operation", "1", "root", 9, Some("ERROR"), false),
+            ("an unknown logger", "1", "no.such", SET, Some("ERROR"), false),
+            ("delete an unknown logger's", "1", "no.such", DELETE, None, false),
+            ("append to an unknown logger", "1", "no.such", APPEND, Some("ERROR"), false),
+            ("another broker", "99", "root", SET, Some("ERROR"), false),
+            ("no number", "x", "root", SET, Some("ERROR"), false),
+            ("nobody", "", "root", SET, Some("ERROR"), false),
+        ] {
+            script.ask(what, API, version, |_| {
+                incremental(&[(LOGGER, name, &[(logger, operation, level)])], validate_only)
+            })?;
+        }
+        script.ask("one good, one bad", API, version, |_| {
+            let changes: &[(&str, i8, Option<&str>)] = &[("root", SET, Some("ERROR")), ("no.such", SET, Some("ERROR"))];
+            incremental(&[(LOGGER, "1", changes)], false)
+        })?;
+        script.ask("afterwards", ApiKey::DescribeConfigs, 4, |_| {
+            describe_request(&[(LOGGER, "1", Some(&["root"]))], true, true)
+        })?;
+        script.ask("afterwards, in few words", ApiKey::DescribeConfigs, 4, |_| {
+            describe_request(&[(LOGGER, "1", Some(&["root"]))], false, false)
+        })?;
+        script
+            .ask("set back", API, version, |_| incremental(&[(LOGGER, "1", &[("root", SET, Some("INFO"))])], false))?;
     }
     Ok(())
 }
