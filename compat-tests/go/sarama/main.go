@@ -214,6 +214,45 @@ func main() {
 		}
 		return nil
 	})
+	// Producers of this kind were told of sequences out of order as soon as they sent more than one message.
+	checks.Check("idempotent, in one go and one by one", func() error {
+		topic := checks.Prefix + "-idempotent"
+		if err := create(topic); err != nil {
+			return err
+		}
+		c := config(newest)
+		c.Producer.Idempotent = true
+		c.Producer.RequiredAcks = sarama.WaitForAll
+		c.Net.MaxOpenRequests = 1
+		producer, err := sarama.NewSyncProducer([]string{checks.Bootstrap}, c)
+		if err != nil {
+			return err
+		}
+		const each = 100
+		var messages []*sarama.ProducerMessage
+		for i := range each {
+			messages = append(messages, message(newest, topic, i))
+		}
+		err = sendOver(producer, messages...)
+		for i := each; err == nil && i < 2*each; i++ {
+			err = sendOver(producer, message(newest, topic, i))
+		}
+		if err := errors.Join(err, producer.Close()); err != nil {
+			return err
+		}
+		// A record too many would stand behind the last.
+		if err := consume(c, topic, 2*each); err != nil {
+			return err
+		}
+		for p := range int32(partitions) {
+			end, err := client.GetOffset(topic, p, sarama.OffsetNewest)
+			wanted := int64(2*each+partitions-1-int(p)) / partitions
+			if err := errors.Join(err, checks.Want(end == wanted, "partition %d ends at %d", p, end)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	checks.Check("null and empty", func() error {
 		topic := checks.Prefix + "-null"
 		if err := create(topic); err != nil {
