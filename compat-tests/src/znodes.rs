@@ -194,6 +194,19 @@ fn taken(ours: &mut Value, theirs: &mut Value) -> Vec<(&'static str, i64, i64)> 
     both.collect()
 }
 
+/// What two clusters that went through the same must have in common, by path: everything but epochs and what announces a
+/// change in passing.
+pub fn common(tree: &Tree) -> BTreeMap<String, (bool, Value)> {
+    let passing = ["/isr_change_notification/", "/config/changes/", "/latest_producer_id_block"];
+    let kept = tree.iter().filter(|(path, _)| !passing.iter().any(|parent| path.starts_with(parent)));
+    let neutral = |(path, node): (&String, &Node)| {
+        let mut data = normal(&node.data);
+        taken(&mut data.clone(), &mut data);
+        (path.clone(), (node.ephemeral, data))
+    };
+    kept.map(neutral).collect()
+}
+
 /// Data as JSON, without what differs from run to run. Text that is no JSON is a JSON string.
 fn normal(data: &str) -> Value {
     let mut value = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
@@ -263,6 +276,16 @@ mod tests {
         let mut ephemeral = there(1, 0);
         ephemeral.values_mut().for_each(|node| node.ephemeral = true);
         steps.compare(&ephemeral).expect_err("another mode");
+    }
+
+    #[test]
+    fn two_clusters_have_all_but_epochs_in_common() {
+        assert_eq!(common(&there(1, 3)), common(&there(1, 9)));
+        assert_ne!(common(&there(1, 3)), common(&there(2, 3)));
+        let mut announced = there(1, 3);
+        let path = "/config/changes/config_change_0000000001".to_owned();
+        announced.insert(path, Node { ephemeral: false, data: String::new() });
+        assert_eq!(common(&announced), common(&there(1, 3)));
     }
 
     #[test]

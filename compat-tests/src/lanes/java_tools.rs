@@ -1,4 +1,4 @@
-//! Kafka's command line tools of 3.9.1, run one after the other in one JVM: a start of its own takes each some seconds.
+//! Kafka's command line tools, of 3.9.1 unless another is asked for, run one after the other in one JVM: a start of its own takes each some seconds.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,7 +26,12 @@ struct Jvm {
 
 impl JavaTools {
     pub fn start() -> Result<JavaTools> {
-        let mut command = cache::java(&cache::java_program("Tools.java", "kafka-3.9.1")?)?;
+        JavaTools::start_of("kafka-3.9.1")
+    }
+
+    /// Of another Kafka, by the folder of its POM.
+    pub fn start_of(pom: &str) -> Result<JavaTools> {
+        let mut command = cache::java(&cache::java_program("Tools.java", pom)?)?;
         command.arg("Tools").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().context("start java")?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());

@@ -25,6 +25,7 @@ mod sarama;
 mod suites;
 mod tools;
 mod tools_twin;
+mod zookeeper_tools;
 
 use crate::lane::Lane;
 use crate::twin;
@@ -70,6 +71,11 @@ pub const ALL: &[Lane] = &[
         name: "operators",
         what: "klamm's commands for a cluster and Kafka's, one act after the other on three brokers",
         run: operators::lane,
+    },
+    Lane {
+        name: "zookeeper-tools",
+        what: "Kafka 2.8.2's tools, which speak to ZooKeeper, on three brokers and on a real Kafka's (full form only)",
+        run: zookeeper_tools::lane,
     },
     Lane {
         name: "power-loss",

@@ -150,7 +150,7 @@ fn in_order(line: &str) -> String {
 }
 
 /// Words that are ids or times become their kind.
-fn without_own(line: &str) -> String {
+pub fn without_own(line: &str) -> String {
     let kind = |word: &str| {
         let id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
