@@ -59,6 +59,8 @@ pub struct Controller {
     /// Replicas whose log is not there.
     offline: BTreeSet<BrokerId>,
     known: State,
+    /// A write told it that another one was elected: it says nothing any more.
+    has_resigned: bool,
 }
 
 impl Controller {
@@ -69,6 +71,7 @@ impl Controller {
             live: store.registrations.clone(),
             offline: BTreeSet::new(),
             known: store.state.clone(),
+            has_resigned: false,
         }
     }
 
@@ -89,6 +92,9 @@ impl Controller {
 
     /// Looks who is registered, and acts on it.
     pub fn look(&mut self, store: &mut Store, off: Option<Rule>) -> Vec<Message> {
+        if self.has_resigned {
+            return Vec::new();
+        }
         let registered = store.registrations.clone();
         let failed: BTreeSet<BrokerId> =
             self.live.iter().filter(|(id, epoch)| registered.get(id) != Some(epoch)).map(|(id, _)| *id).collect();
@@ -98,6 +104,10 @@ impl Controller {
         let mut messages = Vec::new();
         if failed.iter().any(|id| self.known.isr.contains(id) || self.known.leader == *id) {
             messages.extend(self.fail(store, &failed, off));
+        }
+        if self.has_resigned {
+            // Who started is told of when the deaths are written.
+            return Vec::new();
         }
         for id in &started {
             self.live.insert(*id, registered[id]);
@@ -153,6 +163,7 @@ impl Controller {
     fn write(&mut self, store: &mut Store, next: State, off: Option<Rule>) -> bool {
         let checked = off != Some(Rule::B10);
         if checked && (store.controller_epoch != self.epoch || store.state.version != self.known.version) {
+            self.has_resigned = true;
             return false;
         }
         store.zxid += 1;
@@ -173,6 +184,7 @@ impl Controller {
             partition_epoch: known.version,
             ..super::change(&self.replicas)
         };
+        let whom = if self.has_resigned { &[] } else { whom };
         let told = whom.iter().filter_map(|id| self.live.get(id).map(|epoch| (*id, *epoch)));
         let message = |(to, broker_epoch)| Message::Lead {
             to,
@@ -214,6 +226,9 @@ impl Controller {
             partition_epoch: state.version,
             isr: state.isr.clone(),
         };
+        if self.has_resigned {
+            return Err(ErrorCode::NotController);
+        }
         if store.registrations.get(&from) != Some(&broker_epoch) || self.live.get(&from) != Some(&broker_epoch) {
             return Err(ErrorCode::StaleBrokerEpoch);
         }

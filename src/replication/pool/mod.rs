@@ -42,9 +42,6 @@ pub enum Rule {
     B12,
     /// A new controller takes who registered after the last write for failed and started.
     F8,
-    /// Who registers knows the controller epoch of that time: one that was replaced before and sees the registration tells
-    /// it of a state long gone.
-    Forewarned,
     /// An answer about the ISR of before a later LeaderAndIsr changes nothing (KAFKA-12686).
     LateAnswers,
 }
@@ -281,11 +278,13 @@ impl Pool {
         }
     }
 
-    /// A member of the ISR that lives leads, though nobody failed.
+    /// A member of the ISR that lives leads, though nobody failed. Not modelled: a write that overtakes the news of a member
+    /// that died and came back makes the state newer than its registration, and the next controller does not see it (F8).
     fn prefer_any(&mut self) {
         let isr = self.controller.known_isr();
         let leader = isr[self.random.below(isr.len() as u64) as usize];
-        if self.controller.live.contains_key(&leader) {
+        let registered = |id: &BrokerId| self.controller.live.get(id) == self.store.registrations.get(id);
+        if self.controller.live.contains_key(&leader) && isr.iter().all(registered) {
             let told = self.controller.prefer(&mut self.store, leader, self.off);
             self.messages.extend(told);
         }
@@ -367,8 +366,7 @@ impl Pool {
             return;
         }
         let epoch = self.store.register(self.nodes[nth].id);
-        let controller_epoch = if self.off == Some(Rule::Forewarned) { 0 } else { self.store.controller_epoch };
-        self.nodes[nth].start(epoch, controller_epoch);
+        self.nodes[nth].start(epoch, self.store.controller_epoch);
         self.tell(|| format!("{} starts in {epoch}", self.nodes[nth].id));
     }
 
@@ -513,7 +511,7 @@ fn any_order_of_messages_and_crashes_keeps_what_was_committed() {
 
 #[test]
 fn without_one_of_its_rules_a_violation_is_found() {
-    for rule in [Rule::B1, Rule::B2, Rule::B4, Rule::B5, Rule::B9, Rule::B10, Rule::B12, Rule::F8, Rule::Forewarned] {
+    for rule in [Rule::B1, Rule::B2, Rule::B4, Rule::B5, Rule::B9, Rule::B10, Rule::B12, Rule::F8] {
         let found = (0..2_000).find_map(|seed| Pool::new(seed, Some(rule)).run().err().map(|what| (seed, what)));
         println!("{rule:?}: {:.300}", format!("{found:?}"));
         assert!(found.is_some(), "{rule:?} is not missed");
