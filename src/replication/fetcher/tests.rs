@@ -379,6 +379,8 @@ async fn a_throttled_follower_gets_what_it_may_a_second_and_one_in_sync_all_of_i
     both.follower.table.apply_leader_and_isr(&changes);
     let (follower, other) = (at(&both.follower, 0), at(&both.follower, 1));
     until("the other is there", || end(&other) == 200).await;
+    // Alone from now on, so that nothing else has it asked again.
+    both.follower.table.stop_replica(other.topic_partition(), LeaderEpoch(0), false);
     assert!(end(&follower) < 100, "{} records came at once", end(&follower));
     until("caught up", || end(&follower) == 200).await;
     let bytes = leader.log().unwrap().size() as f64;

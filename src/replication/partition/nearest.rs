@@ -66,7 +66,8 @@ mod tests {
     use crate::cluster::Broker;
     use crate::config::TopicConfig;
     use crate::replication::partition::Reader;
-    use crate::replication::testing::{Bench, bench, change, fetch, fetched};
+    use crate::replication::table::LeaderAndIsr;
+    use crate::replication::testing::{Bench, bench, change, fetch, fetched, ids};
     use crate::storage::testing::{batch, client};
     use crate::types::{Acks, Endpoint, IsolationLevel, LeaderEpoch};
 
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(chosen(&[near(2, 10, 400), near(3, 10, 400)]), Some(3));
     }
 
-    /// Broker 1 leads in rack `a` with five records; 2 and 3 live in `b`, 4 in `c` and without the listener.
+    /// Broker 1 leads in rack `a` with five records, where 5 lives, too; 2 and 3 live in `b`, 4 in `c` and without the listener.
     fn cluster() -> Bench {
         let bench = bench(TopicConfig::default());
         bench.cluster.update(|snapshot| {
@@ -91,10 +92,10 @@ mod tests {
                 let endpoints = [(listener.to_owned(), Endpoint { host: "h".into(), port: 1 })].into_iter().collect();
                 (BrokerId(id), Broker { id: BrokerId(id), rack: Some(rack.into()), endpoints, epoch: -1 })
             };
-            let all = [(1, "a", "OUT"), (2, "b", "OUT"), (3, "b", "OUT"), (4, "c", "IN")];
+            let all = [(1, "a", "OUT"), (2, "b", "OUT"), (3, "b", "OUT"), (4, "c", "IN"), (5, "a", "OUT")];
             snapshot.brokers = all.into_iter().map(broker).collect();
         });
-        let partition = bench.leader(&[1, 2, 3, 4]);
+        let partition = bench.leader(&[1, 2, 3, 4, 5]);
         partition.append_to_leader(&mut batch(5), Acks::Leader, client(-1, 1_000)).unwrap();
         bench
     }
@@ -114,6 +115,7 @@ mod tests {
         fetched(&partition, 2, -1, 3).unwrap();
         fetched(&partition, 3, -1, 2).unwrap();
         fetched(&partition, 4, -1, 5).unwrap();
+        fetched(&partition, 5, -1, 5).unwrap();
         assert_eq!(sent_to(&bench, "b", 0), Some(2));
         assert_eq!(sent_to(&bench, "b", 3), Some(2), "at its end");
         assert_eq!(sent_to(&bench, "b", 4), None, "beyond it");
@@ -135,11 +137,8 @@ mod tests {
             ..fetch(Reader::Consumer(IsolationLevel::ReadUncommitted), 0)
         };
         assert_eq!(partition.read_elsewhere(&of_epoch(7), &place).unwrap_err(), ErrorCode::UnknownLeaderEpoch);
-        let out_of_sync = change(1, 1, &[1, 4]);
-        bench.table.apply_leader_and_isr(&[crate::replication::table::LeaderAndIsr {
-            replicas: crate::replication::testing::ids(&[1, 2, 3, 4]),
-            ..out_of_sync
-        }]);
+        let out_of_sync = LeaderAndIsr { replicas: ids(&[1, 2, 3, 4]), ..change(1, 1, &[1, 4]) };
+        bench.table.apply_leader_and_isr(&[out_of_sync]);
         assert_eq!(sent_to(&bench, "b", 0), None, "not in sync");
         bench.table.apply_leader_and_isr(&[change(2, 2, &[1, 2])]);
         assert_eq!(sent_to(&bench, "b", 0), None, "no leader");
