@@ -372,7 +372,7 @@ impl Fetching {
             for place in parked.take_moved() {
                 self.again(place, &mut reads, &mut found);
             }
-            if found.is_enough(min_bytes) {
+            if found.is_enough(min_bytes) || parked.is_released() {
                 return reads;
             }
         }

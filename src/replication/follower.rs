@@ -5,7 +5,8 @@
 //!            ▼                         │      OFFSET_OUT_OF_RANGE        lower than the leader's start
 //!         Fetching ────────────────────┴──► LookingForEnd ──────────► LookingForStart ──► Fetching
 //!            │  ▲
-//!            │  └── after replica.fetch.backoff.ms ── Resting ◄── every other error, unreachable leader
+//!            │  └── after replica.fetch.backoff.ms ── Resting ◄── every other error, unreachable leader; shorter at
+//!            │                                                  first where the leader has not heard that it leads
 //!            └──► Parked: FENCED_LEADER_EPOCH, until the controller says more      Failed: the disk
 //! ```
 //! A pure core: time comes in, what is to be done to the log goes out as a [`Step`]. The next fetch begins at the log end,
@@ -17,6 +18,11 @@
 use crate::types::{LeaderEpoch, Offset};
 use crate::wire::error_code::ErrorCode;
 use crate::wire::fetch::DivergingEpoch;
+
+/// The first rest, in ms, where a leader does not know yet that it leads: the controller tells both at once, and who is told
+/// first asks too early. Each next rest is twice as long, up to the back-off. (Kafka rests for the whole back-off, 1 s, in
+/// which acks=all writes stand still.)
+const FIRST_REST_MS: i64 = 5;
 
 /// What a follower's log holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,11 +105,13 @@ enum State {
 pub struct Follower {
     leader_epoch: LeaderEpoch,
     state: State,
+    /// How long to rest when the leader does not know yet that it leads, in ms.
+    short_rest_ms: i64,
 }
 
 impl Follower {
     pub fn new(leader_epoch: LeaderEpoch) -> Follower {
-        Follower { leader_epoch, state: State::Fetching }
+        Follower { leader_epoch, state: State::Fetching, short_rest_ms: FIRST_REST_MS }
     }
 
     pub fn leader_epoch(&self) -> LeaderEpoch {
@@ -164,10 +172,13 @@ impl Follower {
             return Step::Nothing;
         }
         match answer.error {
-            ErrorCode::None => match answer.diverging {
-                Some(diverging) => Step::Truncate(parting(diverging, asked.offset, &held, log)),
-                None => Step::Take { high_watermark: answer.high_watermark, log_start: answer.log_start },
-            },
+            ErrorCode::None => {
+                self.short_rest_ms = FIRST_REST_MS;
+                match answer.diverging {
+                    Some(diverging) => Step::Truncate(parting(diverging, asked.offset, &held, log)),
+                    None => Step::Take { high_watermark: answer.high_watermark, log_start: answer.log_start },
+                }
+            }
             ErrorCode::OffsetOutOfRange => {
                 self.state = State::LookingForEnd;
                 Step::Nothing
@@ -209,6 +220,14 @@ impl Follower {
         match error {
             // The controller's word about the next epoch is on its way.
             ErrorCode::FencedLeaderEpoch => self.state = State::Parked,
+            ErrorCode::UnknownLeaderEpoch
+            | ErrorCode::NotLeaderOrFollower
+            | ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::UnknownTopicId => {
+                let rest_ms = self.short_rest_ms.min(backoff_ms);
+                self.short_rest_ms = rest_ms.saturating_mul(2);
+                self.rest(now_ms, rest_ms);
+            }
             _ => self.rest(now_ms, backoff_ms),
         }
         Step::Nothing
@@ -324,10 +343,6 @@ mod tests {
     fn each_error_has_its_reaction() {
         let log = log(0, 3, 8, &[(0, 0)]);
         let rests = [
-            ErrorCode::UnknownLeaderEpoch,
-            ErrorCode::NotLeaderOrFollower,
-            ErrorCode::UnknownTopicOrPartition,
-            ErrorCode::UnknownTopicId,
             ErrorCode::InconsistentTopicId,
             ErrorCode::OffsetMovedToTieredStorage,
             ErrorCode::CorruptMessage,
@@ -341,6 +356,26 @@ mod tests {
             assert_eq!(follower.question(1_049, &log), None, "{error}");
             assert_eq!(follower.rests_until(), Some(1_050));
             assert_eq!(position(&mut follower, 1_050, &log), asked, "{error}: the same again");
+        }
+        let not_yet = [
+            ErrorCode::UnknownLeaderEpoch,
+            ErrorCode::NotLeaderOrFollower,
+            ErrorCode::UnknownTopicOrPartition,
+            ErrorCode::UnknownTopicId,
+        ];
+        for error in not_yet {
+            let mut follower = Follower::new(LeaderEpoch(4));
+            let mut now_ms = 0;
+            for rest_ms in [5, 10, 20, 40, 80, 160, 320, 640, 1_000, 1_000] {
+                let asked = position(&mut follower, now_ms, &log);
+                assert_eq!(follower.fetched(&asked, &answer(error), &log, now_ms, BACKOFF_MS), Step::Nothing);
+                now_ms += rest_ms;
+                assert_eq!(follower.rests_until(), Some(now_ms), "{error}");
+            }
+            let asked = position(&mut follower, now_ms, &log);
+            follower.fetched(&asked, &answer(ErrorCode::None), &log, now_ms, BACKOFF_MS);
+            follower.fetched(&asked, &answer(error), &log, now_ms, BACKOFF_MS);
+            assert_eq!(follower.rests_until(), Some(now_ms + 5), "{error} after it had led");
         }
         let mut follower = Follower::new(LeaderEpoch(4));
         let asked = position(&mut follower, 0, &log);
@@ -384,7 +419,7 @@ mod tests {
         assert!(matches!(within.question(0, &log), Some(Question::Fetch(_))));
 
         let mut refused = out(&log);
-        refused.offset_found(Question::LogEnd, Err(ErrorCode::NotLeaderOrFollower), &log, 10, BACKOFF_MS);
+        refused.offset_found(Question::LogEnd, Err(ErrorCode::KafkaStorageError), &log, 10, BACKOFF_MS);
         assert_eq!((refused.question(1_009, &log), refused.rests_until()), (None, Some(1_010)));
         let mut fenced = out(&log);
         fenced.offset_found(Question::LogEnd, Err(ErrorCode::FencedLeaderEpoch), &log, 10, BACKOFF_MS);

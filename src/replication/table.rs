@@ -220,9 +220,18 @@ impl PartitionTable {
             self.apply(change, &mut configs).err().unwrap_or(ErrorCode::None)
         };
         let answers = changes.iter().map(&mut apply).collect();
+        if changes.iter().any(|change| change.leader == self.around.broker && change.replicas.len() > 1) {
+            self.release_replicas();
+        }
         // Copies that the last life of this broker began.
         self.start_moves();
         answers
+    }
+
+    /// A follower has one fetch under way to each leader, and waits for its answer before it asks for more partitions: up to
+    /// `replica.fetch.wait.max.ms` in which nothing is acknowledged in those led anew.
+    fn release_replicas(&self) {
+        self.all().iter().for_each(|partition| partition.release_replicas());
     }
 
     /// AlterReplicaLogDirs: moves a partition's log to the log directory `to`, which is done when this returns with no
@@ -418,8 +427,11 @@ impl PartitionTable {
 
 #[cfg(test)]
 mod tests {
+    use super::super::partition::Reader;
     use super::super::testing::{bench, change};
+    use super::super::waiters::{Moves, Parked};
     use super::*;
+    use crate::types::IsolationLevel;
 
     fn apply(table: &PartitionTable, change: LeaderAndIsr) -> ErrorCode {
         table.apply_leader_and_isr(&[change])[0]
@@ -465,5 +477,27 @@ mod tests {
         assert!(bench.table.get("t", 0).is_none());
         assert!(bench.table.logs().get(tp).is_none());
         assert_eq!(bench.table.stop_replica(tp, LeaderEpoch(-2), true), ErrorCode::None, "nothing is there any more");
+    }
+
+    /// A follower that waits for one partition must be able to ask for another at once.
+    #[test]
+    fn who_leads_more_lets_waiting_followers_ask_again() {
+        let bench = bench(TopicConfig::default());
+        let partition = bench.leader(&[1, 2]);
+        let [follower, consumer] = [(); 2].map(|()| Parked::new(1));
+        let seen = Moves::default();
+        partition.park(&follower, 0, Reader::Replica { id: BrokerId(2), broker_epoch: -1 }, seen);
+        partition.park(&consumer, 0, Reader::Consumer(IsolationLevel::ReadUncommitted), seen);
+        let of = |partition: i32, leader: i32, replicas: &[i32]| LeaderAndIsr {
+            tp: TopicPartition::new("t", partition),
+            replicas: replicas.iter().copied().map(BrokerId).collect(),
+            is_new: true,
+            ..change(leader, 0, &[leader])
+        };
+        for (change, released) in [(of(1, 2, &[2, 1]), false), (of(2, 1, &[1]), false), (of(3, 1, &[1, 2]), true)] {
+            assert_eq!(apply(&bench.table, change), ErrorCode::None);
+            assert_eq!(follower.is_released(), released);
+        }
+        assert!(!consumer.is_released(), "it waits for records");
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
@@ -23,6 +23,8 @@ pub struct Parked {
     /// Which of its partitions moved since it last looked: a bit each, the first 64 here.
     moved: AtomicU64,
     moved_beyond: Box<[AtomicU64]>,
+    /// To be answered now, with what there is.
+    released: AtomicBool,
 }
 
 impl Parked {
@@ -30,7 +32,12 @@ impl Parked {
     pub fn new(partitions: usize) -> Arc<Parked> {
         let beyond = partitions.div_ceil(64).saturating_sub(1);
         let moved_beyond = (0..beyond).map(|_| AtomicU64::new(0)).collect();
-        Arc::new(Parked { notify: Notify::new(), moved: AtomicU64::new(0), moved_beyond })
+        Arc::new(Parked {
+            notify: Notify::new(),
+            moved: AtomicU64::new(0),
+            moved_beyond,
+            released: AtomicBool::new(false),
+        })
     }
 
     /// The partition at `place` moved: look at it again.
@@ -41,6 +48,17 @@ impl Parked {
         if word.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
             self.notify.notify_one();
         }
+    }
+
+    /// Has it answered now, with what there is.
+    fn release(&self) {
+        self.released.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    /// Whether it is to be answered whatever there is.
+    pub fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
     }
 
     /// Completes after a `wake`, also one from before the call.
@@ -124,6 +142,15 @@ impl ParkedFetches {
     /// The high watermark moved, or the partition's role did.
     pub fn wake_all(&self) {
         self.wake(|_| true);
+    }
+
+    /// Followers have something new to ask: what they asked is answered now.
+    pub fn release_replicas(&self) {
+        for entry in self.parked.lock().iter().filter(|entry| entry.woken_by == WokenBy::Append) {
+            if let Some(fetch) = entry.fetch.upgrade() {
+                fetch.release();
+            }
+        }
     }
 
     fn wake(&self, whom: impl Fn(WokenBy) -> bool) {
