@@ -310,3 +310,48 @@ fn nobody_is_told_of_a_cluster_before_a_controller_has_spoken() {
         }
     });
 }
+
+/// On a clock that moves only when everybody waits: what is counted is waiting, not work. The controller's word reaches the
+/// new leader later than its follower, which has asked too early then.
+#[test]
+fn a_planned_stop_holds_nobody_up() {
+    run(async {
+        const LATE: Duration = Duration::from_millis(20);
+        let (mut seen, mut seed) = (0, 20);
+        while seen < 3 {
+            seed += 1;
+            let mut trio = Trio::start(seed, &["min.insync.replicas=2"]).await;
+            trio.create("t", 1).await;
+            for client in &mut trio.clients {
+                client.metadata_until(|metadata| partitions(metadata).iter().any(|it| it.isr_nodes.len() == 3)).await;
+            }
+            let metadata = trio.client(1).metadata().await;
+            // The controller stays, and follows.
+            let replicas: Vec<i32> = partitions(&metadata)[0].replica_nodes.iter().map(|id| id.0).collect();
+            if replicas[2] != 1 {
+                trio.stop().await;
+                continue;
+            }
+            let (leader, next) = (replicas[0], replicas[1]);
+            trio.client(leader).produce("t", b"before").await;
+            let way = trio.world.net.way(Id(1), World::port(next));
+            let begun = tokio::time::Instant::now();
+            way.stall();
+            let stopped = tokio::spawn(trio.brokers.remove(&leader).expect("it runs").stop());
+            tokio::time::sleep(LATE).await;
+            way.heal();
+            trio.client(next).metadata_until(|metadata| first_leader(metadata) == next).await;
+            trio.client(next).produce("t", b"after").await;
+            let gap = begun.elapsed();
+            assert!(gap < 5 * LATE, "seed {seed}: nothing was acknowledged for {gap:?}");
+            stopped.await.expect("no panic").expect("no panic").expect("an orderly end");
+            trio.stop().await;
+            seen += 1;
+        }
+    });
+}
+
+fn first_leader(metadata: &MetadataResponse) -> i32 {
+    let first = partitions(metadata).iter().find(|partition| partition.partition_index == 0);
+    first.map_or(-1, |partition| partition.leader_id.0)
+}

@@ -108,20 +108,25 @@ impl RequestContext<'_> {
         Client { user: ANONYMOUS, id: self.header.client_id.as_deref().unwrap_or_default() }
     }
 
-    /// What this broker knows of its cluster. Right after its start it knows nobody until a controller speaks, and waits.
+    /// What this broker knows of its cluster. Right after its start it knows nobody, and no topic, until a controller speaks,
+    /// and waits.
     ///
-    /// Kafka answers at once, without a broker. Java's clients take that for no answer; librdkafka from 2.10 on forgets all
-    /// brokers that an answer does not name, and finds none ever again (confluentinc/librdkafka#5301).
+    /// Kafka answers at once, without a broker, then without a topic. Java's clients ask again; librdkafka from 2.10 on
+    /// forgets all brokers that an answer does not name, and finds none ever again (confluentinc/librdkafka#5301), and gives
+    /// records of topics up that it is told do not exist.
     pub async fn known_cluster(&self) -> Result<Arc<Snapshot>, Close> {
-        let snapshot = self.services.cluster.load();
-        if !snapshot.brokers.is_empty() {
+        let cluster = &self.services.cluster;
+        if let Some(snapshot) = cluster.if_known() {
             return Ok(snapshot);
         }
         tokio::select! {
-            snapshot = self.services.cluster.known() => Ok(snapshot),
+            snapshot = cluster.known() => Ok(snapshot),
             () = self.services.shutdown.requested() => Err(Close("the broker stops, no controller has spoken".into())),
             () = tokio::time::sleep(FIRST_NEWS_LIMIT) => {
-                Err(Close("no controller has told this broker who is there: the client may ask another one".into()))
+                // Topics without a leader, it may be, of which there is nothing to tell.
+                cluster.expect_topics(false);
+                let unheard = || Close("no controller has told this broker who is there: the client may ask another".into());
+                cluster.if_known().ok_or_else(unheard)
             }
         }
     }

@@ -240,6 +240,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
 
     let first = Snapshot { cluster_id: cluster_id.as_str().into(), ..Snapshot::default() };
     let cluster = Arc::new(Cluster::new(first));
+    cluster.expect_topics(!stored.topics.is_empty());
     let around = Surroundings {
         broker: broker_id,
         clock: clock.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 
@@ -71,12 +72,15 @@ impl Snapshot {
 #[derive(Debug)]
 pub struct Cluster {
     current: ArcSwap<Snapshot>,
+    /// There are topics, and none was heard of.
+    has_topics: AtomicBool,
     changed: tokio::sync::watch::Sender<u64>,
 }
 
 impl Cluster {
     pub fn new(first: Snapshot) -> Cluster {
-        Cluster { current: ArcSwap::from_pointee(first), changed: tokio::sync::watch::Sender::new(0) }
+        let has_topics = AtomicBool::new(false);
+        Cluster { current: ArcSwap::from_pointee(first), has_topics, changed: tokio::sync::watch::Sender::new(0) }
     }
     pub fn load(&self) -> Arc<Snapshot> {
         self.current.load_full()
@@ -88,12 +92,28 @@ impl Cluster {
         self.current.store(Arc::new(next));
         self.changed.send_modify(|generation| *generation += 1);
     }
-    /// The snapshot as soon as it names a broker: the first message of a controller does.
+    /// Whether the metastore has topics of which nothing was heard yet.
+    pub fn expect_topics(&self, expected: bool) {
+        self.has_topics.store(expected, Ordering::Relaxed);
+    }
+
+    /// The snapshot, if a controller has told all of it: a new one names the brokers first, then the topics.
+    pub fn if_known(&self) -> Option<Arc<Snapshot>> {
+        let snapshot = self.load();
+        if self.has_topics.load(Ordering::Relaxed) {
+            if snapshot.topics.is_empty() {
+                return None;
+            }
+            self.expect_topics(false);
+        }
+        (!snapshot.brokers.is_empty()).then_some(snapshot)
+    }
+
+    /// As [`Cluster::if_known`], as soon as that is so.
     pub async fn known(&self) -> Arc<Snapshot> {
         let mut changes = self.changes();
         loop {
-            let snapshot = self.load();
-            if !snapshot.brokers.is_empty() {
+            if let Some(snapshot) = self.if_known() {
                 return snapshot;
             }
             // The sender is this cluster's: it outlives the wait.
@@ -104,5 +124,26 @@ impl Cluster {
     /// Wakes after each update.
     pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_is_is_known_when_brokers_and_expected_topics_are() {
+        let cluster = Cluster::new(Snapshot::default());
+        cluster.expect_topics(true);
+        let broker = Broker { id: BrokerId(1), rack: None, endpoints: BTreeMap::new(), epoch: 1 };
+        cluster.update(|snapshot| drop(snapshot.brokers.insert(broker.id, broker.clone())));
+        assert!(cluster.if_known().is_none(), "its topics would be told not to exist");
+        let topic = TopicMeta { name: "t".into(), id: TopicId::ZERO, partitions: BTreeMap::new() };
+        cluster.update(|snapshot| drop(snapshot.topics.insert(topic.name.clone(), Arc::new(topic.clone()))));
+        assert!(cluster.if_known().is_some());
+        cluster.update(|snapshot| snapshot.topics.clear());
+        assert!(cluster.if_known().is_some(), "the last topic may be deleted");
+        cluster.update(|snapshot| snapshot.brokers.clear());
+        assert!(cluster.if_known().is_none());
     }
 }

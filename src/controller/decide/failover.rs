@@ -34,6 +34,10 @@ pub(super) fn became_controller(state: &mut State, context: Context) -> Vec<Effe
     }
     // Everybody learns the leaderships as they stand; brokers that know them already answer so.
     brokers::replicas_online(state, &online);
+    // All partitions at once, those of bounced replicas too: a client that is shown a part of a topic's partitions takes
+    // the others for gone.
+    let all = state.all_partitions();
+    all.iter().for_each(|tp| state.tell_change(tp));
     effects.extend(state.send_batch());
     let offline: Vec<(BrokerId, TopicPartition)> =
         offline.into_iter().filter(|(_, tp)| !state.is_being_deleted(&tp.topic)).collect();
