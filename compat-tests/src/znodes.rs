@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use zookeeper_client::{Client, Error};
+use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use crate::cache;
 use crate::wait::until;
@@ -47,6 +47,18 @@ impl ZooKeeper {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let client = runtime.block_on(Client::connect(to))?;
         Ok(ZooKeeper { runtime, client })
+    }
+
+    /// Makes a node, persistent, or writes the one that is there.
+    pub fn put(&self, path: &str, data: &str) -> Result<()> {
+        let open = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        self.runtime.block_on(async {
+            match self.client.create(path, data.as_bytes(), &open).await {
+                Err(Error::NodeExists) => self.client.set_data(path, data.as_bytes(), None).await.map(|_| ()),
+                made => made.map(|_| ()),
+            }
+        })?;
+        Ok(())
     }
 
     pub fn delete(&self, path: &str) -> Result<()> {

@@ -38,6 +38,18 @@ struct Server {
 impl Ensemble {
     /// Starts `count` servers in folders below `dir` and waits until they serve.
     pub fn start(dir: &Path, count: usize) -> Result<Ensemble> {
+        let mut ensemble = Ensemble::prepare(dir, count)?;
+        for server in &mut ensemble.servers {
+            server.spawn()?;
+        }
+        for server in &mut ensemble.servers {
+            server.await_serving()?;
+        }
+        Ok(ensemble)
+    }
+
+    /// As [`Ensemble::start`], without starting any.
+    pub fn prepare(dir: &Path, count: usize) -> Result<Ensemble> {
         let mut ensemble = Ensemble { servers: Vec::new() };
         let mut members = String::new();
         for number in 1..=count {
@@ -58,12 +70,6 @@ impl Ensemble {
                 server.port
             );
             fs::write(server.properties(), text)?;
-        }
-        for server in &mut ensemble.servers {
-            server.spawn()?;
-        }
-        for server in &mut ensemble.servers {
-            server.await_serving()?;
         }
         Ok(ensemble)
     }
@@ -87,7 +93,7 @@ impl Ensemble {
         self.server(number)?.process.take().ok_or_else(|| anyhow!("ZooKeeper {number} does not run"))?.kill()
     }
 
-    /// Starts a killed server on the data it has, and waits until it serves.
+    /// Starts a server that is killed, or prepared, on the data it has, and waits until it serves.
     pub fn start_again(&mut self, number: usize) -> Result<()> {
         let server = self.server(number)?;
         server.spawn()?;
@@ -119,7 +125,11 @@ impl Server {
 
     fn spawn(&mut self) -> Result<()> {
         let mut command = cache::java(&class_path()?)?;
-        command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(self.properties());
+        // No power is lost here, and a sync per write would make every step wait for the machine's disk.
+        command
+            .arg("-Dzookeeper.forceSync=no")
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(self.properties());
         self.process = Some(Daemon::spawn(&mut command, &self.log())?);
         Ok(())
     }

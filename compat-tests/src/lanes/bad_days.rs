@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::bad_disks;
 use super::load::{self, Ledger};
+use super::{bad_disks, bad_zookeepers};
 use crate::broker::{Broker, On, free_port, klamm};
 use crate::lane::{Run, skip};
 use crate::proc;
@@ -30,6 +30,7 @@ pub fn lane(run: &mut Run) -> Result<()> {
     run.unit("strange folders in the directory", strange_folders);
     run.unit("the port is taken", port_taken);
     bad_disks::units(run);
+    bad_zookeepers::units(run);
     run.unit("indexes damaged, the log's tail cut", damaged);
     run.unit("SIGTERM: exit 0 and a clean mark", clean_stop);
     Ok(())

@@ -2,6 +2,7 @@
 
 mod bad_days;
 mod bad_disks;
+mod bad_zookeepers;
 mod checks;
 mod cli;
 mod cli_groups;
@@ -62,11 +63,7 @@ pub const ALL: &[Lane] = &[
         run: twin::lane,
     },
     Lane { name: "durability", what: "kill -9 in the middle of a produce load", run: durability::lane },
-    Lane {
-        name: "cluster",
-        what: "three brokers on a ZooKeeper that lose each other, under load (full form only)",
-        run: cluster::lane,
-    },
+    Lane { name: "cluster", what: "three brokers on a ZooKeeper that lose each other, under load", run: cluster::lane },
     Lane {
         name: "operators",
         what: "klamm's commands for a cluster and Kafka's, one act after the other on three brokers",
