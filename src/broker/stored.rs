@@ -91,12 +91,39 @@ async fn overrides(store: &dyn Metastore, entity: &ConfigEntity) -> Result<Overr
     }
 }
 
-/// `None` when the topic vanished meanwhile.
+/// `None` when the topic vanished meanwhile, or its node is nonsense: no controller leads it, and its logs are left alone.
 async fn topic_id(store: &dyn Metastore, topic: &str) -> Result<Option<TopicId>, RunError> {
     let path = paths::topic(topic);
     match store.get(&path).await {
-        Ok((bytes, _)) => Ok(Some(TopicAssignment::decode(&path, &bytes)?.id.unwrap_or(TopicId::ZERO))),
+        Ok((bytes, _)) => match TopicAssignment::decode(&path, &bytes) {
+            Ok(assignment) => Ok(Some(assignment.id.unwrap_or(TopicId::ZERO))),
+            Err(error) => {
+                tracing::error!(%error, "topic set aside");
+                Ok(None)
+            }
+        },
         Err(Error::NoNode(_)) => Ok(None),
         Err(error) => Err(RunError::metastore("stored topics were read")(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::cluster::ensure_path;
+    use crate::metastore::CreateMode;
+    use crate::metastore::embedded::EmbeddedStore;
+
+    #[tokio::test]
+    async fn a_topic_that_is_nonsense_stops_no_broker() {
+        let store = EmbeddedStore::in_memory(Arc::new(ManualClock::at(0))).session();
+        ensure_path(&*store, paths::TOPICS).await.unwrap();
+        for (name, data) in [("odd", "{\"version\":"), ("sound", r#"{"version":2,"partitions":{"0":[1]}}"#)] {
+            let data = Some(data.as_bytes().to_vec().into());
+            store.create(&paths::topic(name), data, CreateMode::Persistent).await.unwrap();
+        }
+        assert_eq!(topic_id(&*store, "odd").await.unwrap(), None);
+        assert_eq!(topic_id(&*store, "sound").await.unwrap(), Some(TopicId::ZERO));
     }
 }
