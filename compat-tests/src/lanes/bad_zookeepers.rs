@@ -48,7 +48,7 @@ fn late() -> Result<()> {
     let mut broker =
         connect(dir.path(), 1, &zookeeper.connect_string(), &[("zookeeper.connection.timeout.ms", "60000")])?;
     broker.spawn()?;
-    until("it says that it waits", PATIENCE, || says(&broker.log_text(), &["ZooKeeper"]))?;
+    until("it has begun to look for it", PATIENCE, || says(&broker.log_text(), &["data in"]))?;
     zookeeper.start_again(1)?;
     broker.await_listening()
 }
