@@ -3,7 +3,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use kafka_protocol::messages::alter_partition_request::TopicData;
+use kafka_protocol::messages::alter_user_scram_credentials_request::ScramCredentialDeletion;
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
@@ -354,4 +359,55 @@ fn a_planned_stop_holds_nobody_up() {
 fn first_leader(metadata: &MetadataResponse) -> i32 {
     let first = partitions(metadata).iter().find(|partition| partition.partition_index == 0);
     first.map_or(-1, |partition| partition.leader_id.0)
+}
+
+/// What is the controller's to do, asked of another broker: nothing is done, nothing is passed on. Each answer is that of a
+/// Kafka 3.9.1 beside Klamm in one cluster.
+#[test]
+fn who_is_not_the_controller_says_so() {
+    const NOT_CONTROLLER: i16 = 41;
+    const STALE_CONTROLLER_EPOCH: i16 = 11;
+    run(async {
+        let mut trio = Trio::start(9, &[]).await;
+        trio.create("t", 1).await;
+        let other = trio.client(2);
+        let metadata = other.metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        let id = metadata.topics[0].topic_id;
+        let name = || TopicName(StrBytes::from_static_str("t"));
+
+        let topic = CreatableTopic::default().with_name(name()).with_num_partitions(1).with_replication_factor(1);
+        let answer = other.ask(7, CreateTopicsRequest::default().with_topics(vec![topic])).await;
+        assert_eq!(answer.topics[0].error_code, NOT_CONTROLLER);
+        assert_eq!(answer.topics[0].error_message.as_deref(), Some(""));
+        let answer = other.ask(5, DeleteTopicsRequest::default().with_topic_names(vec![name()])).await;
+        assert_eq!(answer.responses[0].error_code, NOT_CONTROLLER);
+        let topic = CreatePartitionsTopic::default().with_name(name()).with_count(3).with_assignments(None);
+        let answer = other.ask(3, CreatePartitionsRequest::default().with_topics(vec![topic])).await;
+        assert_eq!((answer.results[0].error_code, &answer.results[0].error_message), (NOT_CONTROLLER, &None));
+        let topic = TopicPartitions::default().with_topic(name()).with_partitions(vec![0]);
+        let answer = other.ask(2, ElectLeadersRequest::default().with_topic_partitions(Some(vec![topic]))).await;
+        let partition = &answer.replica_election_results[0].partition_result[0];
+        assert_eq!((answer.error_code, partition.error_code), (0, NOT_CONTROLLER));
+        let words = Some("this broker is not the controller");
+        let answer = other.ask(0, AlterPartitionReassignmentsRequest::default()).await;
+        assert_eq!((answer.error_code, answer.error_message.as_deref()), (NOT_CONTROLLER, words));
+        let answer = other.ask(0, ListPartitionReassignmentsRequest::default()).await;
+        assert_eq!((answer.error_code, answer.error_message.as_deref()), (NOT_CONTROLLER, words));
+        let deletion = ScramCredentialDeletion::default().with_mechanism(1);
+        let answer = other.ask(0, AlterUserScramCredentialsRequest::default().with_deletions(vec![deletion])).await;
+        assert_eq!((answer.results[0].error_code, &answer.results[0].error_message), (NOT_CONTROLLER, &None));
+        let answer = other.ask(1, UpdateFeaturesRequest::default()).await;
+        assert_eq!((answer.error_code, answer.error_message.as_deref()), (NOT_CONTROLLER, words));
+        let topic = TopicData::default().with_topic_id(id).with_partitions(vec![Default::default()]);
+        let answer = other.ask(3, AlterPartitionRequest::default().with_topics(vec![topic])).await;
+        assert_eq!((answer.error_code, answer.topics.len()), (NOT_CONTROLLER, 0));
+        let answer = other.ask(0, AllocateProducerIdsRequest::default().with_broker_id(BrokerId(2))).await;
+        assert_eq!((answer.error_code, answer.producer_id_len), (NOT_CONTROLLER, 0));
+        let answer = other.ask(3, ControlledShutdownRequest::default().with_broker_id(BrokerId(2))).await;
+        assert_eq!((answer.error_code, answer.remaining_partitions.len()), (STALE_CONTROLLER_EPOCH, 0));
+
+        let still = other.metadata().await;
+        assert_eq!((still.topics.len(), still.topics[0].partitions.len()), (1, 1), "nothing was done");
+        trio.stop().await;
+    });
 }

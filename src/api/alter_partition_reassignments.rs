@@ -16,7 +16,6 @@ use kafka_protocol::messages::{AlterPartitionReassignmentsRequest, AlterPartitio
 use super::context::RequestContext;
 use super::group_member::text;
 use super::serve::{Close, bounded};
-use crate::controller::ask::NotController;
 use crate::controller::decide::Target;
 use crate::types::{BrokerId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
@@ -38,7 +37,10 @@ pub async fn handle(
     let answer = AlterPartitionReassignmentsResponse::default();
     let outcomes = match ctx.services.admin.controller().alter_reassignments(wanted.into_iter().collect()).await {
         Ok(outcomes) => outcomes,
-        Err(NotController) => return Ok(answer.with_error_code(ErrorCode::NotController.code())),
+        Err(error) => {
+            let told = Some(text(&error.to_string()));
+            return Ok(answer.with_error_code(ErrorCode::NotController.code()).with_error_message(told));
+        }
     };
     let mut topics: IndexMap<String, Vec<ReassignablePartitionResponse>> = IndexMap::new();
     for (tp, outcome) in outcomes {

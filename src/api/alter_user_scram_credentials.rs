@@ -60,7 +60,7 @@ pub async fn handle(
 async fn alter(ctx: &RequestContext<'_>, user: &str, changes: &Changes<'_>) -> Result<(), Refusal> {
     let admin = &ctx.services.admin;
     if !admin.is_controller() {
-        return Err(Refusal::new(ErrorCode::NotController, "this broker is not the controller"));
+        return Err(Refusal { code: ErrorCode::NotController, message: None });
     }
     let mut mechanisms = Vec::new();
     for upsertion in &changes.upsertions {

@@ -17,6 +17,7 @@ use super::context::RequestContext;
 use super::serve::Close;
 use super::throttle;
 use crate::controller::admin::AdminError;
+use crate::controller::ask::NotController;
 use crate::quota::Mutations;
 use crate::types::BrokerId;
 use crate::wire::error_code::ErrorCode;
@@ -53,9 +54,9 @@ pub async fn handle(
     let answers = changed.into_iter().map(|(topic, changed)| async move {
         let answer = CreatePartitionsTopicResult::default().with_name(topic.name.clone()).with_error_message(None);
         if let Err(error) = changed {
-            return answer
-                .with_error_code(error.code.code())
-                .with_error_message(error.told().map(StrBytes::from_string));
+            // Kafka has no words for who asks the wrong broker.
+            let told = error.told().filter(|_| error.code != ErrorCode::NotController);
+            return answer.with_error_code(error.code.code()).with_error_message(told.map(StrBytes::from_string));
         }
         let admin = &ctx.services.admin;
         let in_time =
@@ -79,7 +80,7 @@ async fn create(
 ) -> Result<(), AdminError> {
     let admin = &ctx.services.admin;
     if !admin.is_controller() {
-        return Err(AdminError::new(ErrorCode::NotController, "this broker is not the controller"));
+        return Err(AdminError::new(ErrorCode::NotController, NotController));
     }
     let assignments = topic.assignments.as_ref().map(|assignments| {
         assignments.iter().map(|one| one.broker_ids.iter().map(|id| BrokerId(id.0)).collect()).collect()

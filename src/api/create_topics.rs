@@ -73,7 +73,7 @@ async fn create(
 ) -> Result<CreatedTopic, AdminError> {
     let admin = &ctx.services.admin;
     if !admin.is_controller() {
-        return Err(AdminError::new(ErrorCode::NotController, "this broker is not the controller"));
+        return Err(AdminError::new(ErrorCode::NotController, ""));
     }
     if topic.name.as_str() == CLUSTER_METADATA_TOPIC {
         return Err(AdminError::new(

@@ -1,7 +1,7 @@
 //! ElectLeaders (43), versions 0-2: elections of preferred leaders and (v1+) unclean ones. Served by the active controller.
 //!
 //! Null partitions mean all, and then those that need no election are left out of the answer. First failing check wins:
-//! NOT_CONTROLLER (v1+ also top level) → those of the controller's [elections](crate::controller::decide). An election type
+//! NOT_CONTROLLER (of each partition) → those of the controller's [elections](crate::controller::decide). An election type
 //! nobody knows is UNKNOWN_SERVER_ERROR. The answer waits until this broker's metadata shows the new leaders;
 //! REQUEST_TIMED_OUT for those it does not show within `timeout_ms`.
 
@@ -57,8 +57,8 @@ pub async fn handle(ctx: &RequestContext<'_>, request: ElectLeadersRequest) -> R
     let mut outcomes = match ctx.services.admin.controller().elect_leaders(asked, kind).await {
         Ok(elected) => shown(ctx, elected, request.timeout_ms).await,
         Err(NotController) => {
-            let code = ErrorCode::NotController;
-            return Ok(answer(ctx, code, partitions.into_iter().map(|tp| (tp, code)).collect()));
+            let refused = partitions.into_iter().map(|tp| (tp, ErrorCode::NotController));
+            return Ok(answer(ctx, ErrorCode::None, refused.collect()));
         }
     };
     if request.topic_partitions.is_none() {

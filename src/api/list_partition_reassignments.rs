@@ -16,7 +16,6 @@ use kafka_protocol::messages::{
 use super::context::RequestContext;
 use super::group_member::text;
 use super::serve::Close;
-use crate::controller::ask::NotController;
 use crate::wire::error_code::ErrorCode;
 
 pub async fn handle(
@@ -26,7 +25,10 @@ pub async fn handle(
     let answer = ListPartitionReassignmentsResponse::default();
     let running = match ctx.services.admin.controller().list_reassignments().await {
         Ok(running) => running,
-        Err(NotController) => return Ok(answer.with_error_code(ErrorCode::NotController.code())),
+        Err(error) => {
+            let told = Some(text(&error.to_string()));
+            return Ok(answer.with_error_code(ErrorCode::NotController.code()).with_error_message(told));
+        }
     };
     let wanted: Option<HashSet<(&str, i32)>> = request.topics.as_ref().map(|topics| {
         let of =

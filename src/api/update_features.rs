@@ -13,6 +13,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::context::RequestContext;
 use super::serve::Close;
 use crate::controller::admin::AdminError;
+use crate::controller::ask::NotController;
 use crate::controller::features::{FeatureUpdate, update_features};
 use crate::wire::error_code::ErrorCode;
 
@@ -36,7 +37,7 @@ async fn update(
 ) -> Result<Vec<UpdatableFeatureResult>, AdminError> {
     let admin = &ctx.services.admin;
     if !admin.is_controller() {
-        return Err(AdminError::new(ErrorCode::NotController, "this broker is not the controller"));
+        return Err(AdminError::new(ErrorCode::NotController, NotController));
     }
     let may_downgrade = |key: &FeatureUpdateKey| match ctx.version() {
         0 => key.allow_downgrade,

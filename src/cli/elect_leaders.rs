@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
-use kafka_protocol::messages::ElectLeadersRequest;
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
+use kafka_protocol::messages::{ElectLeadersRequest, ElectLeadersResponse};
 use serde_json::Value;
 
 use super::admin::{Admin, topic_name};
@@ -96,7 +96,13 @@ fn run(args: &Args) -> anyhow::Result<()> {
         .with_election_type(kind.code())
         .with_topic_partitions(partitions.as_ref().map(by_topic))
         .with_timeout_ms(i32::try_from(TIMEOUT.as_millis())?);
-    let answer = match admin.of_controller(&request, |answer| answer.error_code)? {
+    // A broker that is not the controller any more says so of each partition, and nothing of the whole.
+    let refused = |answer: &ElectLeadersResponse| {
+        let moved = ErrorCode::NotController.code();
+        let mut partitions = answer.replica_election_results.iter().flat_map(|topic| &topic.partition_result);
+        if partitions.any(|partition| partition.error_code == moved) { moved } else { answer.error_code }
+    };
+    let answer = match admin.of_controller(&request, refused)? {
         Ok(answer) => answer,
         Err(ErrorCode::ClusterAuthorizationFailed) => {
             println!("Not authorized to perform leader election");

@@ -47,7 +47,8 @@ pub(super) enum Asked {
 }
 
 /// NOT_CONTROLLER: this broker is not the active controller, or ceased to be while it was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this broker is not the controller")]
 pub struct NotController;
 
 /// The way to the controller's task.
