@@ -1,7 +1,8 @@
 //! Several brokers on one ZooKeeper, and what they say about their partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -77,25 +78,36 @@ impl View {
 impl Cluster {
     /// Starts the brokers `ids`, the first of them alone until it serves: it becomes the controller.
     pub fn start(on: &On, ids: &[i32], zookeepers: usize, settings: &[(&str, &str)]) -> Result<Cluster> {
+        let kinds: Vec<(i32, &On)> = ids.iter().map(|&id| (id, on)).collect();
+        Cluster::start_of(&kinds, zookeepers, settings)
+    }
+
+    /// As [`Cluster::start`], each broker of its kind.
+    pub fn start_of(kinds: &[(i32, &On)], zookeepers: usize, settings: &[(&str, &str)]) -> Result<Cluster> {
         let dir = TempDir::with_prefix("compat-")?;
         let zookeeper = Ensemble::start(dir.path(), zookeepers)?;
         let connect = zookeeper.connect_string();
         let mut brokers = BTreeMap::new();
-        for &id in ids {
+        for &(id, on) in kinds {
             let folder = dir.path().join(format!("broker-{id}"));
             brokers.insert(id, Broker::of_cluster(on, id, &folder, &connect, settings)?);
         }
         let mut cluster = Cluster { brokers, zookeeper, dir };
-        if let Some((first, others)) = ids.split_first() {
-            cluster.broker(*first)?.start_again()?;
-            until("a controller", PATIENCE, || {
-                let controller = cluster.controller()?;
-                ensure!(controller == *first, "the controller is {controller}");
-                Ok(())
-            })?;
-            cluster.start_again(others)?;
-        }
+        let ids: Vec<i32> = kinds.iter().map(|(id, _)| *id).collect();
+        cluster.start_in_order(&ids)?;
         Ok(cluster)
+    }
+
+    /// Starts brokers while none runs: the first of them becomes the controller, then the others follow at once.
+    pub fn start_in_order(&mut self, ids: &[i32]) -> Result<()> {
+        let Some((first, others)) = ids.split_first() else { return Ok(()) };
+        self.broker(*first)?.start_again()?;
+        until("a controller", PATIENCE, || {
+            let controller = self.controller()?;
+            ensure!(controller == *first, "the controller is {controller}");
+            Ok(())
+        })?;
+        self.start_again(others)
     }
 
     pub fn broker(&mut self, id: i32) -> Result<&mut Broker> {
@@ -204,9 +216,45 @@ impl Cluster {
         })
     }
 
+    /// Whether these brokers hold the same bytes of a partition, `TOPIC-PARTITION`, however cut into segments.
+    pub fn same_bytes(&self, partition: &str, brokers: &[i32]) -> Result<()> {
+        let logs: Vec<Vec<u8>> =
+            brokers.iter().map(|&id| log(&self.log_dir(id).join(partition))).collect::<Result<_>>()?;
+        let first = logs.first().map(Vec::as_slice).unwrap_or_default();
+        ensure!(!first.is_empty(), "{partition} is empty");
+        for (broker, log) in brokers.iter().zip(&logs) {
+            let common = first.iter().zip(log).take_while(|(a, b)| a == b).count();
+            ensure!(
+                log == first,
+                "{partition} has {} bytes on broker {}, {} on broker {broker}, and they differ from byte {common} on",
+                first.len(),
+                brokers[0],
+                log.len()
+            );
+        }
+        Ok(())
+    }
+
     /// The ends of all brokers' logs.
     pub fn log_tails(&self, lines: usize) -> String {
         let tails = self.brokers.iter().map(|(id, broker)| format!("-- broker {id}\n{}\n", broker.log_tail(lines)));
         tails.collect()
     }
+}
+
+/// All segments of a partition, one after the other.
+fn log(dir: &Path) -> Result<Vec<u8>> {
+    let mut segments = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            segments.push(path);
+        }
+    }
+    segments.sort();
+    let mut bytes = Vec::new();
+    for segment in segments {
+        bytes.extend(fs::read(segment)?);
+    }
+    Ok(bytes)
 }

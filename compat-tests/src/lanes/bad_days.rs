@@ -99,6 +99,12 @@ fn refusals(run: &mut Run) -> Result<()> {
         (&["super.users=User:admin"], &["super.users"]),
         (&["process.roles=broker,controller"], &["process.roles"]),
         (&["log.dirs="], &["log.dirs"]),
+        (
+            &["zookeeper.connect=127.0.0.1:PORT/kafka", "zookeeper.connection.timeout.ms=1000"],
+            &["zookeeper.connection.timeout.ms", "1000 ms", "127.0.0.1:", "refused"],
+        ),
+        (&["zookeeper.connect=127.0.0.1:PORT/kafka/"], &["zookeeper.connect", "/kafka/"]),
+        (&["zookeeper.connect=127.0.0.1:PORT,another:port"], &["zookeeper.connect", "another:port"]),
     ];
     for (lines, words) in cases {
         run.unit(lines.join(" "), || {

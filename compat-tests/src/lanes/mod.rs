@@ -18,6 +18,7 @@ mod kafkajs;
 mod kcat;
 mod librdkafka;
 mod load;
+mod mixed;
 mod move_kills;
 mod operators;
 mod power_loss;
@@ -73,6 +74,11 @@ pub const ALL: &[Lane] = &[
         name: "zookeeper-tools",
         what: "Kafka 2.8.2's tools, which speak to ZooKeeper, on three brokers and on a real Kafka's (full form only)",
         run: zookeeper_tools::lane,
+    },
+    Lane {
+        name: "mixed",
+        what: "Klamm and a real Kafka 3.9.1 in one cluster, under either's controller (full form only)",
+        run: mixed::lane,
     },
     Lane {
         name: "power-loss",

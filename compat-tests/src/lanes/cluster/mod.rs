@@ -13,10 +13,9 @@ mod group;
 mod load;
 
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rustix::process::Signal;
 
 use crate::broker::On;
@@ -328,7 +327,7 @@ impl Play<'_> {
             until("replicas that are equal", Duration::from_secs(30), || {
                 for topic in LOADED {
                     for partition in 0..REPLICAS.len() {
-                        same_bytes(cluster, &format!("{topic}-{partition}"))?;
+                        cluster.same_bytes(&format!("{topic}-{partition}"), &BROKERS)?;
                     }
                 }
                 Ok(())
@@ -347,39 +346,4 @@ fn others(broker: i32) -> Vec<i32> {
 fn back(cluster: &mut Cluster, brokers: &[i32]) -> Result<()> {
     cluster.start_again(brokers)?;
     cluster.await_isr(&LOADED, &BROKERS)
-}
-
-fn same_bytes(cluster: &Cluster, partition: &str) -> Result<()> {
-    let logs: Vec<Vec<u8>> =
-        BROKERS.iter().map(|&id| log(&cluster.log_dir(id).join(partition))).collect::<Result<_>>()?;
-    let first = logs.first().map(Vec::as_slice).unwrap_or_default();
-    ensure!(!first.is_empty(), "{partition} is empty");
-    for (broker, log) in BROKERS.iter().zip(&logs) {
-        let common = first.iter().zip(log).take_while(|(a, b)| a == b).count();
-        ensure!(
-            log == first,
-            "{partition} has {} bytes on broker {}, {} on broker {broker}, and they differ from byte {common} on",
-            first.len(),
-            BROKERS[0],
-            log.len()
-        );
-    }
-    Ok(())
-}
-
-/// All segments of a partition, one after the other.
-fn log(dir: &Path) -> Result<Vec<u8>> {
-    let mut segments = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "log") {
-            segments.push(path);
-        }
-    }
-    segments.sort();
-    let mut bytes = Vec::new();
-    for segment in segments {
-        bytes.extend(fs::read(segment)?);
-    }
-    Ok(bytes)
 }
