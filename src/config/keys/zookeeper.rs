@@ -17,7 +17,7 @@ pub(super) const KEYS: &[Key] = &[
     int("zookeeper.connection.timeout.ms").high()
         .implemented("Milliseconds the first connection to ZooKeeper may take; unset, the session timeout."),
     int("zookeeper.max.in.flight.requests").default("10").min(1).high()
-        .not_yet("Requests sent to ZooKeeper before the first is answered."),
+        .implemented("Requests sent to ZooKeeper before the first is answered."),
     boolean("zookeeper.metadata.migration.enable").default("false").high()
         .refuses(
             "migration to KRaft is not there, and the cluster's state would be handed to controllers that never \
