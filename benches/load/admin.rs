@@ -85,6 +85,19 @@ impl Metadata {
     }
 }
 
+/// Where partition 0 is led.
+pub fn leader_addr(addr: &str, topic: &str) -> io::Result<String> {
+    let known = metadata(&mut Connection::open(addr)?, topic)?;
+    let leader = known.partitions.get(&0).and_then(|partition| known.brokers.get(&partition.leader));
+    leader.cloned().ok_or_else(|| io::Error::other("a partition without a leader"))
+}
+
+/// Who takes administrators' requests.
+pub fn controller_addr(addr: &str) -> io::Result<String> {
+    let known = metadata(&mut Connection::open(addr)?, "")?;
+    known.controller_addr().map(str::to_owned).ok_or_else(|| io::Error::other("no controller"))
+}
+
 pub fn metadata(c: &mut Connection, topic: &str) -> io::Result<Metadata> {
     let mut w = Writer::request(METADATA, 4);
     w.i32(1).str(topic).i8(0);

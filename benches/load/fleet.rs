@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::cluster::{BROKERS, Cluster};
+use crate::connection::Connection;
 use crate::drive::{Amount, Closed, Consume, Ledger, Outcome, Peer};
 use crate::machine::server::Mode;
 use crate::process::{Program, Server};
@@ -87,7 +88,7 @@ impl Fleet {
             let server = self.fresh(who)?;
             server.listening()?;
             if who == Who::Kafka {
-                self.warm_up(&server)?;
+                self.warm_up(&server.peer(), 1)?;
             }
             self.topics.retain(|(owner, _), _| *owner != who);
             self.resident.insert(who, server);
@@ -107,10 +108,10 @@ impl Fleet {
         let mut cluster = match self.clusters.remove(&who) {
             Some(cluster) => cluster,
             None => {
-                let mut cluster = self.fresh_cluster(who)?;
+                let cluster = self.fresh_cluster(who)?;
                 if who == Who::Kafka {
-                    for id in 1..=BROKERS {
-                        self.warm_up(cluster.broker(id)?)?;
+                    for _ in 0..BROKERS {
+                        self.warm_up(&cluster.any(0)?.peer(), BROKERS as i16)?;
                     }
                 }
                 cluster
@@ -186,24 +187,26 @@ impl Fleet {
     }
 
     /// A JVM's first minute is spent compiling: let it do that before anything is measured.
-    fn warm_up(&self, server: &Server) -> Outcome<()> {
+    fn warm_up(&self, entry: &Peer, replicas: i16) -> Outcome<()> {
         progress::say("Kafka warms up");
-        let (peer, begin) = (server.peer(), Instant::now());
+        let begin = Instant::now();
         let small = Batch::new(1, 100, self.timestamp_ms);
         let medium = Batch::filling(16 << 10, 1024, self.timestamp_ms);
         let large = Batch::filling(512 << 10, 1024, self.timestamp_ms);
         while begin.elapsed().as_secs() < 24 {
             for (batch, connections, window) in [(&small, 16, 4), (&medium, 1, 8), (&large, 1, 4)] {
                 let topic = format!("warm-{}", begin.elapsed().as_millis());
-                admin::create_topic(&peer.addr, &topic, 1, &[])?;
+                admin::create_replicated(&entry.addr, &topic, 1, replicas, &[])?;
+                let peer = Peer { addr: admin::leader_addr(&entry.addr, &topic)?, ..entry.clone() };
+                admin::settle(&mut Connection::open(&peer.addr)?, &Produce::one(&topic, 0, -1, batch))?;
                 let mut ledger = Ledger::open(&peer, &topic, 1, batch)?;
-                let requests = [Produce::one(&topic, 0, 1, batch)];
+                let requests = [Produce::one(&topic, 0, -1, batch)];
                 let (warm, measured) = (Amount::Secs(0.0), Amount::Secs(2.0));
                 Closed { requests: &requests, connections, window, warm, measured }.run(&peer, &mut ledger)?;
                 ledger.check()?;
                 let end = admin::end_offsets(&peer.addr, &topic, 1)?[0];
                 Consume::all(&topic, 0..end, batch, 1, 0.0, 0.7).run(&peer)?;
-                admin::delete_topic(&peer.addr, &topic)?;
+                admin::delete_topic(&admin::controller_addr(&entry.addr)?, &topic)?;
             }
         }
         Ok(())

@@ -110,7 +110,8 @@ fn line(row: &Row, figure: &Figure, values: &Values) -> Line {
         goal: figure.goal,
         asked_of_ratio: figure.basis == Basis::Limit,
         reached: reached(figure, limit, klamm, ratio),
-        times_kafka: klamm.zip(kafka).map(|(klamm, kafka)| times(klamm, kafka)),
+        // Nothing to nothing is no ratio.
+        times_kafka: klamm.zip(kafka).map(|(klamm, kafka)| times(klamm, kafka)).filter(|times| !times.is_nan()),
         limit,
         klamm,
         kafka,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::{Rival, Row, Sizes};
-use crate::admin::{create_replicated, delete_topic, settle};
+use crate::admin::{controller_addr, create_replicated, delete_topic, leader_addr, settle};
 use crate::cluster::{BROKERS, Cluster};
 use crate::connection::Connection;
 use crate::cores;
@@ -104,11 +104,8 @@ fn idle(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
 fn led(cluster: &Cluster, topic: &str, request: &Produce) -> Outcome<i32> {
     let addr = &cluster.any(0)?.addr;
     create_replicated(addr, topic, 1, BROKERS as i16, &[("min.insync.replicas", "2")])?;
-    let leader = cluster.leader(topic)?;
-    let known = cluster.metadata(topic, 0)?;
-    let addr = known.brokers.get(&leader).ok_or("a leader that is no broker")?;
-    settle(&mut Connection::open(addr)?, request)?;
-    Ok(leader)
+    settle(&mut Connection::open(&leader_addr(addr, topic)?)?, request)?;
+    cluster.leader(topic)
 }
 
 fn produce(cluster: &mut Cluster, topic: &str, timestamp_ms: i64, load: Load, sizes: Sizes) -> Outcome<Produced> {
@@ -150,9 +147,8 @@ fn fill_in(sheet: &mut Sheet, produced: &Produced) -> Outcome<()> {
 }
 
 /// By the controller: others refuse.
-fn delete(cluster: &mut Cluster, topic: &str) -> Outcome<()> {
-    let controller = cluster.metadata(topic, 0)?.controller;
-    Ok(delete_topic(&cluster.broker(controller)?.addr, topic)?)
+fn delete(cluster: &Cluster, topic: &str) -> Outcome<()> {
+    Ok(delete_topic(&controller_addr(&cluster.any(0)?.addr)?, topic)?)
 }
 
 fn acks(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
@@ -177,8 +173,7 @@ fn topics(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
     for (figure, partitions) in [(MS_100, 100), (MS_1000, 1000)] {
         let ms = fleet.on_cluster(who, |cluster, topic, _| {
             // Asked of the controller: a client knows it, and finding it is not what is measured.
-            let controller = cluster.metadata(topic, 0)?.controller;
-            let addr = cluster.broker(controller)?.addr.clone();
+            let addr = controller_addr(&cluster.any(0)?.addr)?;
             let start = Instant::now();
             create_replicated(&addr, topic, partitions, BROKERS as i16, &[])?;
             let ms = start.elapsed().as_secs_f64() * 1e3;
@@ -195,7 +190,7 @@ fn topics(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
 fn behind(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
     let (secs, leader, follower) = fleet.on_cluster(who, |cluster, topic, at| {
         let batch = Batch::filling(512 << 10, 1024, at);
-        let requests = [Produce::one(topic, 0, 1, &batch)];
+        let requests = [Produce::one(topic, 0, ALL, &batch)];
         let leader = led(cluster, topic, &requests[0])?;
         cluster.in_sync(topic, BROKERS as usize)?;
         let follower = leader % BROKERS + 1;
