@@ -135,5 +135,8 @@ fn nonsense() -> Result<()> {
         ensure!(led && of("odd").is_none(), "{metadata:?}");
         Ok(())
     })?;
-    says(&broker.log_text(), &[state, "/brokers/topics/odd", "/brokers/ids/77", "/admin/reassign_partitions"])
+    // Some is looked at after that.
+    until("each is named in the log", PATIENCE, || {
+        says(&broker.log_text(), &[state, "/brokers/topics/odd", "/brokers/ids/77", "/admin/reassign_partitions"])
+    })
 }
