@@ -147,13 +147,11 @@ impl Admin {
 
     /// Commits for a group that has no members.
     pub fn commit(&mut self, group: &str, offsets: &BTreeMap<TopicPartition, i64>) -> anyhow::Result<()> {
-        let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
-        for (of, offset) in offsets {
+        let partitions = offsets.iter().map(|(of, offset)| {
             let partition = OffsetCommitRequestPartition::default().with_partition_index(of.partition);
-            let partition = partition.with_committed_offset(*offset);
-            topics.entry(&of.topic).or_default().push(partition);
-        }
-        let topics = topics.into_iter().map(|(name, partitions)| {
+            (of, partition.with_committed_offset(*offset))
+        });
+        let topics = by_topic(partitions).into_iter().map(|(name, partitions)| {
             OffsetCommitRequestTopic::default().with_name(topic_name(name)).with_partitions(partitions)
         });
         let request = OffsetCommitRequest::default().with_group_id(group_id(group)).with_topics(topics.collect());
@@ -294,17 +292,20 @@ fn ask_leaders(
         for topic in answer.topics {
             for partition in topic.partitions {
                 let of = TopicPartition::new(topic.name.as_str(), partition.partition_index);
-                found.insert(
-                    of,
-                    match ErrorCode::answered(partition.error_code) {
-                        ErrorCode::None => Ok(partition.offset),
-                        code => Err(code),
-                    },
-                );
+                found.insert(of, ErrorCode::check(partition.error_code).map(|()| partition.offset));
             }
         }
     }
     Ok(())
+}
+
+/// What belongs to partitions, by their topics.
+pub fn by_topic<'a, T>(of: impl IntoIterator<Item = (&'a TopicPartition, T)>) -> BTreeMap<&'a str, Vec<T>> {
+    let mut topics: BTreeMap<&str, Vec<T>> = BTreeMap::new();
+    for (of, what) in of {
+        topics.entry(&of.topic).or_default().push(what);
+    }
+    topics
 }
 
 pub fn group_id(name: &str) -> GroupId {

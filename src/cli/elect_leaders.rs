@@ -13,7 +13,7 @@ use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::{ElectLeadersRequest, ElectLeadersResponse};
 use serde_json::Value;
 
-use super::admin::{Admin, topic_name};
+use super::admin::{self, Admin, topic_name};
 use super::command_config;
 use super::json;
 use super::refusal::exception;
@@ -75,10 +75,7 @@ impl ElectionType {
 pub fn main(args: &Args) -> ExitCode {
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => super::failed(&error),
     }
 }
 
@@ -91,7 +88,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     };
     let mut caller = command_config::caller(args.command_config.as_deref())?;
     caller.timeout = caller.timeout.min(TIMEOUT);
-    let mut admin = Admin::connect(bootstrap, caller)?;
+    let mut cluster = Admin::connect(bootstrap, caller)?;
     let request = ElectLeadersRequest::default()
         .with_election_type(kind.code())
         .with_topic_partitions(partitions.as_ref().map(by_topic))
@@ -102,7 +99,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         let mut partitions = answer.replica_election_results.iter().flat_map(|topic| &topic.partition_result);
         if partitions.any(|partition| partition.error_code == moved) { moved } else { answer.error_code }
     };
-    let answer = match admin.of_controller(&request, refused)? {
+    let answer = match cluster.of_controller(&request, refused)? {
         Ok(answer) => answer,
         Err(ErrorCode::ClusterAuthorizationFailed) => {
             println!("Not authorized to perform leader election");
@@ -146,17 +143,10 @@ fn joined(partitions: &BTreeSet<TopicPartition>) -> String {
 }
 
 fn by_topic(partitions: &BTreeSet<TopicPartition>) -> Vec<TopicPartitions> {
-    let mut topics: Vec<TopicPartitions> = Vec::new();
-    for of in partitions {
-        match topics.last_mut().filter(|last| last.topic.as_str() == &*of.topic) {
-            Some(last) => last.partitions.push(of.partition),
-            None => {
-                let topic = TopicPartitions::default().with_topic(topic_name(&of.topic));
-                topics.push(topic.with_partitions(vec![of.partition]));
-            }
-        }
-    }
-    topics
+    let topic = |(name, partitions): (&str, Vec<i32>)| {
+        TopicPartitions::default().with_topic(topic_name(name)).with_partitions(partitions)
+    };
+    admin::by_topic(partitions.iter().map(|of| (of, of.partition))).into_iter().map(topic).collect()
 }
 
 /// Flags that exclude or need each other, in the order in which Kafka's tool looks.

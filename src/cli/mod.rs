@@ -108,6 +108,12 @@ fn run_as<A: Parser>(run: impl FnOnce(A) -> ExitCode) -> ExitCode {
     }
 }
 
+/// Says why a subcommand could not do what it was asked for.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("{error:#}");
+    ExitCode::FAILURE
+}
+
 fn refused(error: &clap::Error) -> ExitCode {
     // A terminal that is gone is no reason for another error.
     let _ = error.print();

@@ -14,11 +14,14 @@ pub fn refuse(code: i16, message: Option<&StrBytes>) -> anyhow::Result<()> {
     }
 }
 
+/// The broker's words, or the code's name where it has none.
+pub fn words(code: ErrorCode, message: Option<&StrBytes>) -> String {
+    message.filter(|message| !message.is_empty()).map_or_else(|| code.name().to_owned(), |message| message.to_string())
+}
+
 /// As Kafka's Java tools print an error: the exception's class and the broker's words.
 pub fn exception(code: ErrorCode, message: Option<&StrBytes>) -> String {
-    let message = message.filter(|message| !message.is_empty());
-    let words = message.map_or_else(|| code.name().to_owned(), |message| message.to_string());
-    format!("org.apache.kafka.common.errors.{}: {words}", class(code))
+    format!("org.apache.kafka.common.errors.{}: {}", class(code), words(code, message))
 }
 
 /// The class of Kafka's exception: the code's name, but for some.

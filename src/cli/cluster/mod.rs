@@ -40,10 +40,7 @@ pub fn main(args: &Args) -> ExitCode {
             print!("{report}");
             report.state().exit_code()
         }
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => super::failed(&error),
     }
 }
 

@@ -49,10 +49,7 @@ pub fn main(args: Args) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => super::failed(&error),
     }
 }
 

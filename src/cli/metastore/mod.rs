@@ -23,9 +23,6 @@ pub fn main(args: &Args) -> ExitCode {
     let Command::Copy(args) = &args.command;
     match copy::copy(args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => super::failed(&error),
     }
 }

@@ -12,9 +12,9 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use super::plan::Assignment;
-use crate::cli::admin::{Admin, topic_name};
+use crate::cli::admin::{Admin, by_topic, topic_name};
 use crate::cli::client::Caller;
-use crate::cli::refusal::exception;
+use crate::cli::refusal::{exception, words};
 use crate::types::TopicPartition;
 use crate::wire::error_code::ErrorCode;
 
@@ -140,8 +140,7 @@ impl Cluster {
             for partition in topic.partitions {
                 let code = ErrorCode::answered(partition.error_code);
                 if code.is_error() {
-                    let words = partition.error_message.filter(|words| !words.is_empty());
-                    let words = words.map_or_else(|| code.name().to_owned(), |words| words.to_string());
+                    let words = words(code, partition.error_message.as_ref());
                     errors.insert(TopicPartition::new(topic.name.as_str(), partition.partition_index), words);
                 }
             }
@@ -182,13 +181,4 @@ impl Cluster {
 
 fn ids(ids: &[BrokerId]) -> Vec<i32> {
     ids.iter().map(|id| id.0).collect()
-}
-
-/// What belongs to partitions, by their topics.
-pub fn by_topic<'a, T>(of: impl IntoIterator<Item = (&'a TopicPartition, T)>) -> BTreeMap<&'a str, Vec<T>> {
-    let mut topics: BTreeMap<&str, Vec<T>> = BTreeMap::new();
-    for (of, what) in of {
-        topics.entry(&of.topic).or_default().push(what);
-    }
-    topics
 }

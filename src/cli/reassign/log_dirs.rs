@@ -10,10 +10,10 @@ use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use kafka_protocol::messages::{AlterReplicaLogDirsRequest, BrokerId, DescribeLogDirsRequest};
 use kafka_protocol::protocol::StrBytes;
 
-use super::cluster::{Cluster, by_topic};
+use super::cluster::Cluster;
 use super::plan::Replica;
 use super::{Terse, joined, plural};
-use crate::cli::admin::topic_name;
+use crate::cli::admin::{by_topic, topic_name};
 use crate::cli::refusal::exception;
 use crate::clock::{Clock, SystemClock};
 use crate::types::TopicPartition;
