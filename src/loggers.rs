@@ -1,8 +1,8 @@
 //! How much each part of the broker says in its log: what Kafka's tools call the loggers of a broker.
 //!
 //! A logger is a path of this tree with dots, `klamm.net` or finer `klamm.net.server`: `kafka-configs` takes no colons, which
-//! `target` in the log's JSON form and `--log-level` have. One without a level of its own has that of the longest path before it that has one, at last that of `root`.
-//! Levels begin as `--log-level` says, are altered while the broker runs, and are not kept over a restart; as in Kafka.
+//! `target` in the log's JSON form and `--log-level` have. One without a level of its own has that of the longest path
+//! before it that has one, at last that of `root`. Levels begin as `--log-level` says, are altered while the broker runs, and are not kept over a restart; as in Kafka.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -107,16 +107,8 @@ pub async fn await_out_of_isrs(store: &dyn Metastore, broker: BrokerId, limit: D
 /// Partitions with other replicas besides the one on `broker`. Topics that are being deleted stay as they are: no ISR of
 /// theirs changes any more.
 async fn replicas_of(store: &dyn Metastore, broker: BrokerId) -> Result<Vec<TopicPartition>, Error> {
-    let doomed = match until_known(store, || store.children(paths::DELETE_TOPICS)).await {
-        Ok(names) => names,
-        Err(Error::NoNode(_)) => Vec::new(),
-        Err(error) => return Err(error),
-    };
-    let topics = match until_known(store, || store.children(paths::TOPICS)).await {
-        Ok(names) => names,
-        Err(Error::NoNode(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let doomed = children(store, paths::DELETE_TOPICS).await?;
+    let topics = children(store, paths::TOPICS).await?;
     let read = topics.into_iter().filter(|name| !doomed.contains(name)).map(|name| async move {
         let path = paths::topic(&name);
         let assignment = match until_known(store, || store.get(&path)).await {
@@ -138,6 +130,14 @@ async fn replicas_of(store: &dyn Metastore, broker: BrokerId) -> Result<Vec<Topi
         }
     }
     Ok(found)
+}
+
+/// None of a node that is not there.
+async fn children(store: &dyn Metastore, path: &str) -> Result<Vec<String>, Error> {
+    match until_known(store, || store.children(path)).await {
+        Err(Error::NoNode(_)) => Ok(Vec::new()),
+        read => read,
+    }
 }
 
 async fn counted_on(

@@ -245,8 +245,9 @@ impl Leading {
         self.followers.get(&follower).map(|progress| *progress.lock())
     }
 
-    /// Records a fetch; true when the follower's log starts later than before. A broker that is no replica, or whose earlier life is fetching, is NOT_LEADER_OR_FOLLOWER
-    /// (UNKNOWN_LEADER_EPOCH for the former where the request named an epoch: the caller's part).
+    /// Records a fetch; true when the follower's log starts later than before. A broker that is no replica, or whose
+    /// earlier life is fetching, is NOT_LEADER_OR_FOLLOWER (UNKNOWN_LEADER_EPOCH for the former where the request named an
+    /// epoch: the caller's part).
     pub fn record(&self, fetch: &FollowerFetch) -> Result<bool, ErrorCode> {
         let mut progress = self.followers.get(&fetch.id).ok_or(ErrorCode::NotLeaderOrFollower)?.lock();
         if fetch.broker_epoch >= 0 && fetch.broker_epoch < progress.broker_epoch {

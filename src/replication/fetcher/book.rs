@@ -247,6 +247,7 @@ impl Book {
         now_ms: i64,
     ) -> Option<(Arc<Partition>, Offset)> {
         let backoff_ms = self.config.backoff_ms;
+        let is_limited = self.quota.is_set();
         let followed = match topic {
             TopicRef::Name(name) => self.find(name, answer.partition),
             TopicRef::Id(id) => {
@@ -271,10 +272,10 @@ impl Book {
             tracing::debug!(%partition, %error, "the leader does not answer with records");
         }
         let records = frame.get(answer.records.clone()).unwrap_or_default();
-        let is_throttled = followed.partition.is_throttled_follower();
+        let counts = is_limited && followed.partition.is_throttled_follower();
         let owed = followed.take(step, records, now_ms, backoff_ms);
         let owed = owed.map(|owed| (Arc::clone(&followed.partition), owed));
-        if is_throttled {
+        if counts {
             self.quota.record(records.len(), now_ms);
         }
         owed

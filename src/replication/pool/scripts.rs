@@ -38,6 +38,15 @@ impl Pool {
         Err(format!("{id} does not catch up"))
     }
 
+    /// The two others have as much as [`ONE`], which knows it.
+    fn both_follow(&mut self) -> Verdict {
+        for follower in [TWO, THREE] {
+            self.catches_up(follower, ONE)?;
+            self.fetches(follower, true);
+        }
+        Ok(())
+    }
+
     fn dies(&mut self, id: BrokerId) {
         let held = self.node(id).log.records.len();
         self.node(id).crash(held);
@@ -96,19 +105,13 @@ fn kafka_1211(off: Option<Rule>) -> Verdict {
 fn kafka_6361(off: Option<Rule>) -> Verdict {
     let mut pool = Pool::of_three(off);
     pool.writes(ONE);
-    for follower in [TWO, THREE] {
-        pool.catches_up(follower, ONE)?;
-        pool.fetches(follower, true);
-    }
+    pool.both_follow()?;
     pool.writes(ONE);
     pool.prefers(TWO, &[TWO])?;
     pool.writes(TWO);
     pool.prefers(ONE, &[ONE, TWO, THREE])?;
     pool.writes(ONE);
-    for follower in [TWO, THREE] {
-        pool.catches_up(follower, ONE)?;
-        pool.fetches(follower, true);
-    }
+    pool.both_follow()?;
     pool.look()?;
     ensure(pool.visible.len() == 3, || "it is not that story".to_owned())?;
     pool.dies(ONE);
@@ -120,10 +123,7 @@ fn kafka_6361(off: Option<Rule>) -> Verdict {
 fn kafka_2729(off: Option<Rule>) -> Verdict {
     let mut pool = Pool::of_three(off);
     pool.writes(ONE);
-    for follower in [TWO, THREE] {
-        pool.catches_up(follower, ONE)?;
-        pool.fetches(follower, true);
-    }
+    pool.both_follow()?;
     pool.store.registrations.remove(&ONE);
     pool.controller_tells(&[TWO, THREE])?;
     ensure(pool.node(TWO).leads() && pool.node(ONE).leads(), || "it is not that story".to_owned())?;
@@ -166,10 +166,7 @@ fn kafka_12686(off: Option<Rule>) -> Verdict {
 fn kafka_14139(off: Option<Rule>) -> Verdict {
     let mut pool = Pool::of_three(off);
     pool.writes(ONE);
-    for follower in [TWO, THREE] {
-        pool.catches_up(follower, ONE)?;
-        pool.fetches(follower, true);
-    }
+    pool.both_follow()?;
     pool.writes(ONE);
     pool.now_ms += 2 * LAG_MS;
     let answer = pool.shrinks(ONE);
