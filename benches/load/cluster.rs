@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use crate::admin::{Metadata, metadata};
 use crate::connection::Connection;
 use crate::drive::{Outcome, Peer};
@@ -41,14 +39,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    pub fn broker(&mut self, id: i32) -> Outcome<&mut Server> {
-        usize::try_from(id - 1).ok().and_then(|at| self.brokers.get_mut(at)).ok_or_else(|| "no such broker".into())
+    pub fn broker(&self, id: i32) -> Outcome<&Server> {
+        self.brokers.get(place(id)?).ok_or_else(|| "no such broker".into())
     }
 
-    /// Sends a signal to a broker and returns at once.
-    pub fn signal(&self, id: i32, signal: Signal) -> Outcome<()> {
-        let broker = usize::try_from(id - 1).ok().and_then(|at| self.brokers.get(at)).ok_or("no such broker")?;
-        broker.signal(signal)
+    pub fn broker_mut(&mut self, id: i32) -> Outcome<&mut Server> {
+        self.brokers.get_mut(place(id)?).ok_or_else(|| "no such broker".into())
     }
 
     pub fn pids(&self) -> Vec<u32> {
@@ -62,7 +58,7 @@ impl Cluster {
     }
 
     /// A broker as the load speaks to it: all of them pay for what is asked of one.
-    pub fn peer(&mut self, id: i32) -> Outcome<Peer> {
+    pub fn peer(&self, id: i32) -> Outcome<Peer> {
         let paying = self.pids();
         Ok(Peer { paying, ..self.broker(id)?.peer() })
     }
@@ -80,14 +76,8 @@ impl Cluster {
 
     /// Returns when so many replicas of partition 0 are in sync, as every broker sees it.
     pub fn in_sync(&self, topic: &str, replicas: usize) -> Outcome<()> {
-        let until = Instant::now() + PATIENCE;
-        for broker in self.brokers.iter().filter(|broker| broker.pid() != 0) {
-            let mut c = Connection::open(&broker.addr)?;
-            while metadata(&mut c, topic)?.partitions.get(&0).is_none_or(|partition| partition.isr.len() != replicas) {
-                past(until, "replicas do not catch up")?;
-            }
-        }
-        Ok(())
+        let mut running = self.brokers.iter().filter(|broker| broker.pid() != 0);
+        running.try_for_each(|broker| in_sync_at(&broker.addr, topic, replicas))
     }
 }
 
@@ -96,6 +86,20 @@ impl Drop for Cluster {
         self.brokers.clear();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// As [`Cluster::in_sync`], as one broker sees it.
+pub fn in_sync_at(addr: &str, topic: &str, replicas: usize) -> Outcome<()> {
+    let until = Instant::now() + PATIENCE;
+    let mut c = Connection::open(addr)?;
+    while metadata(&mut c, topic)?.partitions.get(&0).is_none_or(|partition| partition.isr.len() != replicas) {
+        past(until, "replicas do not catch up")?;
+    }
+    Ok(())
+}
+
+fn place(id: i32) -> Outcome<usize> {
+    Ok(usize::try_from(id - 1)?)
 }
 
 fn past(until: Instant, what: &str) -> Outcome<()> {

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::{Rival, Row, Sizes};
 use crate::admin::{controller_addr, create_replicated, delete_topic, leader_addr, settle};
-use crate::cluster::{BROKERS, Cluster};
+use crate::cluster::{BROKERS, Cluster, in_sync_at};
 use crate::connection::Connection;
 use crate::cores;
 use crate::drive::{Amount, Closed, Ledger, Outcome, Paced, Produced};
@@ -194,25 +194,18 @@ fn behind(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
         let leader = led(cluster, topic, &requests[0])?;
         cluster.in_sync(topic, BROKERS as usize)?;
         let follower = leader % BROKERS + 1;
-        cluster.broker(follower)?.stop(Signal::TERM)?;
+        cluster.broker_mut(follower)?.stop(Signal::TERM)?;
         let peer = cluster.peer(leader)?;
         let mut ledger = Ledger::open(&peer, topic, 1, &batch)?;
         let (warm, measured) = (Amount::Bytes(0), Amount::Bytes(BEHIND_BYTES));
         Closed { requests: &requests, connections: 1, window: 4, warm, measured }.run(&peer, &mut ledger)?;
         ledger.check()?;
         cluster.in_sync(topic, BROKERS as usize - 1)?;
-        cluster.broker(follower)?.again()?;
+        cluster.broker_mut(follower)?.again()?;
         cluster.broker(follower)?.listening()?;
         let leads = Mark::now(&[cluster.broker(leader)?.pid()]);
         let follows = Mark::now(&[cluster.broker(follower)?.pid()]);
-        let mut c = Connection::open(&cluster.broker(leader)?.addr)?;
-        let until = Instant::now() + Duration::from_secs(120);
-        while crate::admin::metadata(&mut c, topic)?.partitions.get(&0).is_none_or(|p| p.isr.len() < BROKERS as usize) {
-            if Instant::now() > until {
-                return Err("the follower does not catch up".into());
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        in_sync_at(&cluster.broker(leader)?.addr, topic, BROKERS as usize)?;
         let (leads, follows) = (leads.spent(), follows.spent());
         delete(cluster, topic)?;
         let gb = BEHIND_BYTES as f64 / 1e9;
@@ -230,8 +223,8 @@ fn stop(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
         let leader = led(cluster, topic, &request)?;
         cluster.in_sync(topic, BROKERS as usize)?;
         let gap = longest_wait(cluster, topic, &request, leader)?;
-        cluster.broker(leader)?.ended()?;
-        cluster.broker(leader)?.again()?;
+        cluster.broker_mut(leader)?.ended()?;
+        cluster.broker_mut(leader)?.again()?;
         cluster.broker(leader)?.listening()?;
         cluster.in_sync(topic, BROKERS as usize)?;
         delete(cluster, topic)?;
@@ -251,7 +244,7 @@ fn longest_wait(cluster: &Cluster, topic: &str, request: &Produce, leader: i32) 
     loop {
         match told {
             None if begin.elapsed() >= before => {
-                cluster.signal(leader, Signal::TERM)?;
+                cluster.broker(leader)?.signal(Signal::TERM)?;
                 told = Some(Instant::now());
             }
             Some(told) if last > told + after => return Ok(longest),
