@@ -1,6 +1,7 @@
 //! A broker as a process: the built klamm, or a real Kafka 3.9.1 in ZooKeeper mode.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -130,6 +131,12 @@ impl Broker {
         all.extend(lines);
         all.extend(settings.iter().map(|(key, value)| format!("{key}={value}")));
         Ok(fs::write(self.properties_file(), all.join("\n") + "\n")?)
+    }
+
+    /// One more line of its properties: what they said of `key` so far no longer counts from the next start on.
+    pub fn set(&self, key: &str, value: &str) -> Result<()> {
+        let mut file = fs::OpenOptions::new().append(true).open(self.properties_file())?;
+        Ok(writeln!(file, "{key}={value}")?)
     }
 
     pub fn properties_file(&self) -> PathBuf {

@@ -70,25 +70,32 @@ impl ZooKeeper {
         self.runtime.block_on(self.read())
     }
 
+    /// Level by level, all of a level asked for at once: the tree is looked at while a broker is stopped, for less than its
+    /// session lasts.
     async fn read(&self) -> Result<Tree> {
         let mut tree = Tree::new();
-        let mut open = vec![String::new()];
-        while let Some(parent) = open.pop() {
-            let children = match self.client.list_children(if parent.is_empty() { "/" } else { &parent }).await {
-                Ok(children) => children,
-                // Gone since its parent was read.
-                Err(Error::NoNode) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            for child in children.iter().map(|name| format!("{parent}/{name}")).filter(|path| path != "/zookeeper") {
-                match self.client.get_data(&child).await {
-                    Ok((data, stat)) => {
-                        let data = String::from_utf8_lossy(&data).into_owned();
-                        tree.insert(child.clone(), Node { ephemeral: stat.ephemeral_owner != 0, data });
-                        open.push(child);
-                    }
-                    Err(Error::NoNode) => {}
-                    Err(error) => return Err(error.into()),
+        let mut level = vec![String::new()];
+        while !level.is_empty() {
+            // A question is sent when its future is made.
+            let asked: Vec<_> = level
+                .drain(..)
+                .map(|path| {
+                    let at = if path.is_empty() { "/" } else { path.as_str() };
+                    let answers = (self.client.get_data(at), self.client.get_children(at));
+                    (path, answers)
+                })
+                .collect();
+            for (path, (data, children)) in asked {
+                let (data, stat, children) = match (data.await, children.await) {
+                    (Ok((data, stat)), Ok((children, _))) => (data, stat, children),
+                    // Gone since its parent was read.
+                    (Err(Error::NoNode), _) | (_, Err(Error::NoNode)) => continue,
+                    (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+                };
+                level.extend(children.iter().map(|name| format!("{path}/{name}")).filter(|path| path != "/zookeeper"));
+                if !path.is_empty() {
+                    let data = String::from_utf8_lossy(&data).into_owned();
+                    tree.insert(path, Node { ephemeral: stat.ephemeral_owner != 0, data });
                 }
             }
         }

@@ -15,11 +15,11 @@ mod load;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
 use crate::broker::On;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, View};
 use crate::lane::{Run, skip};
 use crate::wait::until;
 use crate::znodes::{Recorded, ZooKeeper};
@@ -42,6 +42,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("log.retention.ms", "-1"),
     ("log.segment.bytes", "1000000"),
 ];
+/// In ms: a third of a session, which leaves leaders time to see a follower that lags before the controller sees it gone.
+const LAG: &str = "2000";
 const LOADED: [&str; 2] = [ALL, ONE];
 
 pub fn lane(run: &mut Run) -> Result<()> {
@@ -88,9 +90,10 @@ impl Play<'_> {
         }
         self.all_die()?;
         if self.run.full() {
-            self.rolling_restart()?;
             self.long_pauses()?;
             self.zookeeper_failures()?;
+            self.rolling_restart()?;
+            self.a_follower_lags()?;
         }
         self.converged()
     }
@@ -245,14 +248,34 @@ impl Play<'_> {
         })
     }
 
+    /// With a setting that only a start changes.
     fn rolling_restart(&mut self) -> Result<()> {
         for broker in BROKERS {
             self.step(&format!("rolling restart: broker {broker}"), |cluster, _| {
                 cluster.stop(broker)?;
+                cluster.broker(broker)?.set("replica.lag.time.max.ms", LAG)?;
                 back(cluster, &[broker])
             })?;
         }
         Ok(())
+    }
+
+    /// A follower that does not fetch leaves the ISR while its session lasts: by its leaders' doing, not the controller's.
+    fn a_follower_lags(&mut self) -> Result<()> {
+        self.step("SIGSTOP of a follower for longer than replica.lag.time.max.ms", |cluster, _| {
+            let view = cluster.view()?;
+            let partitions = view.of_topics(&LOADED)?;
+            let idle = |id: &i32| view.controller != *id && partitions.iter().all(|(_, told)| told.leader != *id);
+            let follower = BROKERS.into_iter().find(idle).context("every broker leads, or is the controller")?;
+            while_paused(cluster, follower, "an ISR without the follower", |view| {
+                ensure!(view.brokers.contains(&follower), "its session is over: {:?}", view.brokers);
+                for (at, told) in view.of_topics(&LOADED)? {
+                    ensure!(!told.isr.contains(&follower), "{at:?} is {told:?}");
+                }
+                Ok(())
+            })?;
+            cluster.await_isr(&LOADED, &BROKERS)
+        })
     }
 
     /// The group's coordinator is killed: its only member goes on, and nothing committed is lost.
@@ -282,18 +305,12 @@ impl Play<'_> {
         for _ in 0..3 {
             self.step("SIGSTOP of a leader for longer than its session", |cluster, _| {
                 let leader = cluster.leader(ALL, 0)?;
-                cluster.broker(leader)?.pause()?;
-                let others = others(leader);
-                // The paused one answers nobody.
-                let moved = until("another leader", Duration::from_secs(60), || {
-                    let view = crate::cluster::View::of(&cluster.address(others[0])?)?;
+                while_paused(cluster, leader, "another leader", |view| {
                     for (_, partition) in view.of_topics(&LOADED)? {
                         ensure!(partition.leader != leader && !partition.isr.contains(&leader), "{partition:?}");
                     }
                     Ok(())
-                });
-                cluster.broker(leader)?.resume()?;
-                moved?;
+                })?;
                 cluster.await_isr(&LOADED, &BROKERS)
             })?;
         }
@@ -340,6 +357,15 @@ impl Play<'_> {
 
 fn others(broker: i32) -> Vec<i32> {
     BROKERS.into_iter().filter(|&id| id != broker).collect()
+}
+
+/// Stops a broker until another one's view gives no complaint: it itself answers nobody.
+fn while_paused(cluster: &mut Cluster, broker: i32, what: &str, complaint: impl Fn(&View) -> Result<()>) -> Result<()> {
+    let another = cluster.address(others(broker)[0])?;
+    cluster.broker(broker)?.pause()?;
+    let seen = until(what, Duration::from_secs(60), || complaint(&View::of(&another)?));
+    cluster.broker(broker)?.resume()?;
+    seen
 }
 
 /// Starts them and waits until they have caught up.
