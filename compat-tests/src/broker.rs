@@ -121,7 +121,8 @@ impl Broker {
         Broker { on: on.clone(), id, host, port, dir, _temp: temp, process: None, _zookeeper: None }
     }
 
-    /// Writes its properties: the common ones, then `lines`, then `settings`. The last of a key counts.
+    /// Writes its properties: the common ones, then `lines`, then `settings`, in whose values `{id}` is the broker's and
+    /// `{port}` the one it is asked on. The last of a key counts.
     fn configure(&self, lines: Vec<String>, settings: &[(&str, &str)]) -> Result<()> {
         let mut all = vec![
             format!("broker.id={}", self.id),
@@ -129,7 +130,9 @@ impl Broker {
             format!("log.dirs={}", self.log_dir().display()),
         ];
         all.extend(lines);
-        all.extend(settings.iter().map(|(key, value)| format!("{key}={value}")));
+        let (id, port) = (self.id.to_string(), self.port.to_string());
+        let own = |value: &str| value.replace("{id}", &id).replace("{port}", &port);
+        all.extend(settings.iter().map(|(key, value)| format!("{key}={}", own(value))));
         Ok(fs::write(self.properties_file(), all.join("\n") + "\n")?)
     }
 

@@ -51,7 +51,18 @@ pub const ALL: &[Lane] = &[
     Lane { name: "confluent-kafka", what: "confluent-kafka 2.16 for Python", run: python::confluent_kafka },
     Lane { name: "kafkajs", what: "KafkaJS 2.2.4", run: kafkajs::lane },
     Lane { name: "kgo-suite", what: "franz-go's own tests of kgo 1.22.3", run: suites::kgo },
+    Lane { name: "kgo-suite-3", what: "the same on three brokers, three replicas", run: suites::kgo_three },
     Lane { name: "librdkafka-suite", what: "librdkafka's own broker tests", run: suites::librdkafka },
+    Lane {
+        name: "librdkafka-suite-3",
+        what: "the same on three brokers, three replicas (full form only)",
+        run: suites::librdkafka_three,
+    },
+    Lane {
+        name: "sarama-suite",
+        what: "sarama's own functional tests, on five brokers behind proxies that they break (full form only)",
+        run: suites::sarama,
+    },
     Lane { name: "kafka-python-suite", what: "kafka-python's own integration tests", run: suites::kafka_python },
     Lane {
         name: "rdkafka-suite",

@@ -1,4 +1,5 @@
-//! `left-out/LANE.toml`: the units of a suite that are not judged, by name, with the reason.
+//! `left-out/LANE.toml`: the units of a suite that are not judged, by name, with the reason. A suite on three brokers has the
+//! list of the one on a single broker, without what stands there under `one-broker`.
 //!
 //! A name covers itself and what lies below it: `TestTxnEtl` covers `TestTxnEtl/sticky`.
 
@@ -8,12 +9,16 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use super::several::THREE;
 use crate::cache;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     units: BTreeMap<String, String>,
+    /// Not judged on one broker, and judged on three.
+    #[serde(default)]
+    one_broker: BTreeMap<String, String>,
 }
 
 pub struct LeftOut {
@@ -23,14 +28,18 @@ pub struct LeftOut {
 
 impl LeftOut {
     pub fn read(lane: &str) -> Result<LeftOut> {
-        let path = cache::sources().join("left-out").join(format!("{lane}.toml"));
+        let suite = lane.strip_suffix(THREE).unwrap_or(lane);
+        let path = cache::sources().join("left-out").join(format!("{suite}.toml"));
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        LeftOut::parse(&text).with_context(|| path.display().to_string())
+        LeftOut::parse(&text, suite == lane).with_context(|| path.display().to_string())
     }
 
-    fn parse(text: &str) -> Result<LeftOut> {
-        let file: File = toml::from_str(text)?;
-        Ok(LeftOut { reasons: file.units, used: BTreeSet::new() })
+    fn parse(text: &str, one_broker: bool) -> Result<LeftOut> {
+        let File { units: mut reasons, one_broker: single } = toml::from_str(text)?;
+        if one_broker {
+            reasons.extend(single);
+        }
+        Ok(LeftOut { reasons, used: BTreeSet::new() })
     }
 
     /// Why the unit is not judged; `None` when it is.
@@ -53,12 +62,21 @@ mod tests {
 
     #[test]
     fn a_name_covers_what_lies_below_it_and_nothing_beside_it() {
-        let mut list = LeftOut::parse("[units]\n\"a/b\" = \"why\"\nstale = \"gone\"\n").expect("a list");
+        let mut list = LeftOut::parse("[units]\n\"a/b\" = \"why\"\nstale = \"gone\"\n", true).expect("a list");
         assert_eq!(list.reason("a/b").as_deref(), Some("why"));
         assert_eq!(list.reason("a/b/c").as_deref(), Some("why"));
         assert_eq!(list.reason("a/bc"), None);
         assert_eq!(list.reason("a"), None);
         assert_eq!(list.unused(), ["stale"]);
+    }
+
+    #[test]
+    fn what_wants_several_brokers_is_judged_on_three() {
+        let text = "[units]\na = \"never\"\n[one-broker]\nb = \"replication factor 3\"\n";
+        let mut single = LeftOut::parse(text, true).expect("a list");
+        assert_eq!(single.reason("b/c").as_deref(), Some("replication factor 3"));
+        let mut three = LeftOut::parse(text, false).expect("a list");
+        assert_eq!((three.reason("a").as_deref(), three.reason("b")), (Some("never"), None));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tempfile::NamedTempFile;
 
+use super::several::on_three;
 use super::{Finding, Suite, crate_sources, judge};
 use crate::broker::Broker;
 use crate::cache::{self, made};
@@ -28,6 +29,12 @@ const NOT_FOR_BROKERS: &[&str] = &["TEST_F_LOCAL", "TEST_F_MANUAL", "TEST_F_KNOW
 
 /// What its tests take for granted, and that records stamped long ago stay.
 const SETTINGS: &[(&str, &str)] = &[("num.partitions", "4"), ("log.retention.ms", "-1")];
+/// And where there are several brokers: one of the tests reads from the replica in its rack.
+const RACKS: &[(&str, &str)] = &[
+    ("broker.rack", "RACK{id}"),
+    ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
+];
+const QUIET: &[(&str, &str)] = &[("auto.create.topics.enable", "false")];
 
 /// A row of the suite's own table.
 struct Test {
@@ -52,20 +59,35 @@ struct Librdkafka {
 }
 
 pub fn lane(run: &mut Run) -> Result<()> {
-    let tree = build()?;
     let default = Broker::start(&run.on, SETTINGS)?;
-    let quiet = Broker::start(&run.on, &[SETTINGS, &[("auto.create.topics.enable", "false")]].concat())?;
+    let quiet = Broker::start(&run.on, &[SETTINGS, QUIET].concat())?;
     for broker in [&default, &quiet] {
         broker.await_coordinator()?;
     }
     let default = run.serve_by(default);
+    play(run, default, quiet.address())
+}
+
+pub fn three(run: &mut Run) -> Result<()> {
+    if !run.full() {
+        // Its cheap tests find nothing on three brokers that they do not find on one.
+        return Ok(());
+    }
+    let settings = [SETTINGS, RACKS].concat();
+    on_three(run, &settings, |run, default| {
+        on_three(run, &[&settings[..], QUIET].concat(), |run, quiet| play(run, default.bootstrap(), quiet.bootstrap()))
+    })
+}
+
+fn play(run: &mut Run, default: String, without_auto_create: String) -> Result<()> {
+    let tree = build()?;
     let table = fs::read_to_string(tree.join("tests/test.c"))?;
     let suite = Librdkafka {
         kafka: kafka_scripts()?,
         tests: tests(&table)?,
         parts: parts(&tree)?,
         default,
-        without_auto_create: quiet.address(),
+        without_auto_create,
         patience: if run.full() { "3" } else { "2" },
         limit: Duration::from_secs(if run.full() { 900 } else { 120 }),
         tree,

@@ -1,4 +1,4 @@
-//! Suites that the makers of clients wrote for their own clients, run whole against one broker.
+//! Suites that the makers of clients wrote for their own clients, run whole against one broker, or several.
 //!
 //! ```text
 //!  pieces --a process each--> findings --on the list?--> left out, with its reason
@@ -9,12 +9,15 @@
 //! A unit that is not judged stands in `left-out/LANE.toml`; one that skips itself and does not stand there has
 //! failed. The light form plays a few cheap pieces; the full form plays all and writes `scores/LANE.md`.
 
+mod go_tests;
 mod kafka_python;
 mod kgo;
 mod left_out;
 mod librdkafka;
 mod rdkafka;
+mod sarama;
 mod scores;
+mod several;
 
 use std::path::Path;
 use std::process::Command;
@@ -30,9 +33,10 @@ use crate::lane::{Outcome, Run};
 use left_out::LeftOut;
 
 pub use kafka_python::lane as kafka_python;
-pub use kgo::lane as kgo;
-pub use librdkafka::lane as librdkafka;
+pub use kgo::{lane as kgo, three as kgo_three};
+pub use librdkafka::{lane as librdkafka, three as librdkafka_three};
 pub use rdkafka::lane as rdkafka;
+pub use sarama::lane as sarama;
 
 /// What became of one unit.
 struct Finding {
