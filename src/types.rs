@@ -145,7 +145,7 @@ pub enum Acks {
     All,
 }
 
-/// `isolation_level` of Fetch and ListOffsets.
+/// `isolation_level` of Fetch and ListOffsets: 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsolationLevel {
     ReadUncommitted,

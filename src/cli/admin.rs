@@ -14,14 +14,14 @@ use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartiti
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use kafka_protocol::messages::{
     BrokerId, FindCoordinatorRequest, GroupId, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
-    OffsetCommitRequest, OffsetFetchRequest, TopicName,
+    MetadataResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, TopicName,
 };
 use kafka_protocol::protocol::{Request, StrBytes};
 
-use super::client::{Caller, Client};
+use super::client::{Caller, Client, is_unanswered};
 use super::refusal;
 use crate::clock::{Clock, SystemClock};
-use crate::types::TopicPartition;
+use crate::types::{IsolationLevel, TopicPartition};
 use crate::wire::error_code::ErrorCode;
 
 /// Between two tries.
@@ -40,30 +40,79 @@ pub struct Coordinator {
 
 /// A cluster and how long its answers are waited for.
 pub struct Admin {
-    pub client: Client,
+    client: Client,
     clock: SystemClock,
-    patience_ms: i64,
+    patience: Duration,
 }
 
 impl Admin {
-    /// `bootstrap`: `host:port,host:port`. The caller's timeout bounds each answer and all tries for one together.
+    /// `bootstrap`: `host:port,host:port`. An error at once when none of them answers; what is asked later is asked anew for as
+    /// long as the caller's patience lasts, as Kafka's `AdminClient` does for `default.api.timeout.ms`.
     pub fn connect(bootstrap: &str, caller: Caller) -> anyhow::Result<Admin> {
-        let patience_ms = i64::try_from(caller.timeout.as_millis())?;
-        Ok(Admin { client: Client::connect_as(caller, bootstrap)?, clock: SystemClock::default(), patience_ms })
+        let patience = caller.patience;
+        Ok(Admin { client: Client::connect(caller, bootstrap)?, clock: SystemClock::default(), patience })
     }
 
-    /// Asks until the answer is no passing error, or for as long as was said; then that error is the answer.
+    /// For what is asked from now on; zero allows one try.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Asks until there is an answer that is no passing error, or patience ends; then that error is the answer. A broker that
+    /// is gone counts as a passing error: `ask` looks anew for the one in charge.
     fn patiently<T>(
         &mut self,
+        ask: impl FnMut(&mut Client) -> anyhow::Result<Result<T, ErrorCode>>,
+    ) -> anyhow::Result<Result<T, ErrorCode>> {
+        self.patiently_for(self.patience, ask)
+    }
+
+    /// As the caller is patient, with a patience of its own.
+    pub fn patiently_for<T>(
+        &mut self,
+        patience: Duration,
         mut ask: impl FnMut(&mut Client) -> anyhow::Result<Result<T, ErrorCode>>,
     ) -> anyhow::Result<Result<T, ErrorCode>> {
-        let deadline = self.clock.monotonic_ms().saturating_add(self.patience_ms);
+        let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        let deadline = self.clock.monotonic_ms().saturating_add(patience_ms);
         loop {
-            match ask(&mut self.client)? {
-                Err(code) if passes(code) && self.clock.monotonic_ms() < deadline => thread::sleep(RETRY),
-                answer => return Ok(answer),
+            let answer = ask(&mut self.client);
+            let passing = match &answer {
+                Ok(Ok(_)) => false,
+                Ok(Err(code)) => passes(*code),
+                Err(error) => is_unanswered(error),
+            };
+            if !passing || self.clock.monotonic_ms() >= deadline {
+                return answer;
             }
+            thread::sleep(RETRY);
         }
+    }
+
+    /// Of any broker.
+    pub fn ask<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
+        self.unrefused(|client| client.send(request))
+    }
+
+    /// Of one broker.
+    pub fn ask_broker<R: Request>(&mut self, id: BrokerId, request: &R) -> anyhow::Result<R::Response> {
+        self.unrefused(|client| client.send_to(id, request))
+    }
+
+    /// All topics.
+    pub fn metadata(&mut self) -> anyhow::Result<MetadataResponse> {
+        self.unrefused(Client::metadata)
+    }
+
+    /// The cluster without its topics.
+    pub fn cluster(&mut self) -> anyhow::Result<MetadataResponse> {
+        self.unrefused(Client::cluster)
+    }
+
+    /// As [`Admin::patiently`], where any answer will do.
+    fn unrefused<T>(&mut self, mut ask: impl FnMut(&mut Client) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let answer = self.patiently(|client| Ok(Ok(ask(client)?)))?;
+        answer.map_err(|code| anyhow!("{code}"))
     }
 
     pub fn coordinator(&mut self, group: &str) -> anyhow::Result<Coordinator> {
@@ -106,23 +155,33 @@ impl Admin {
         })
     }
 
+    /// As [`Admin::of_controller`], for an answer that has no error code of its own: `codes` are those of what was asked for.
+    pub fn ask_controller<R: Request>(
+        &mut self,
+        request: &R,
+        codes: impl Fn(&R::Response) -> Vec<i16>,
+    ) -> anyhow::Result<R::Response> {
+        let answer = self.of_controller(request, |answer| not_controller(codes(answer)))?;
+        answer.map_err(|code| anyhow!("{code}"))
+    }
+
     /// The groups of all brokers, by id. Empty filters let everything through.
     pub fn groups(&mut self, states: &[String], types: &[String]) -> anyhow::Result<Vec<ListedGroup>> {
         let texts = |names: &[String]| names.iter().cloned().map(StrBytes::from_string).collect();
         let request = ListGroupsRequest::default().with_states_filter(texts(states)).with_types_filter(texts(types));
-        let mut groups = BTreeMap::new();
-        for broker in self.client.cluster()?.brokers {
-            let answer = self.patiently(|client| {
+        // From the brokers on: the groups of one that has gone are at others.
+        let groups = self.patiently(|client| {
+            let mut groups = BTreeMap::new();
+            for broker in client.cluster()?.brokers {
                 let answer = client.send_to(broker.node_id, &request)?;
-                Ok(match ErrorCode::answered(answer.error_code) {
-                    ErrorCode::None => Ok(answer.groups),
-                    code => Err(code),
-                })
-            })?;
-            let listed = answer.map_err(|code| anyhow!("the groups of broker {}: {code}", broker.node_id.0))?;
-            groups.extend(listed.into_iter().map(|group| (group.group_id.to_string(), group)));
-        }
-        Ok(groups.into_values().collect())
+                if let Err(code) = ErrorCode::check(answer.error_code) {
+                    return Ok(Err(code));
+                }
+                groups.extend(answer.groups.into_iter().map(|group| (group.group_id.to_string(), group)));
+            }
+            Ok(Ok(groups))
+        })?;
+        Ok(groups.map_err(|code| anyhow!("the groups: {code}"))?.into_values().collect())
     }
 
     /// What the group has committed.
@@ -155,17 +214,13 @@ impl Admin {
             OffsetCommitRequestTopic::default().with_name(topic_name(name)).with_partitions(partitions)
         });
         let request = OffsetCommitRequest::default().with_group_id(group_id(group)).with_topics(topics.collect());
-        let first_error = |answer: &kafka_protocol::messages::OffsetCommitResponse| {
-            let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
-            partitions.map(|partition| partition.error_code).find(|code| *code != 0).unwrap_or(0)
-        };
         let answer = self.of_group(group, &request, first_error)?;
         answer.map(|_| ()).map_err(|code| anyhow!("the offsets of group '{group}' are not committed: {code}"))
     }
 
     /// Those of the named topics that exist; none is created.
     pub fn topics(&mut self, names: &BTreeSet<&str>) -> anyhow::Result<Vec<MetadataResponseTopic>> {
-        Ok(named_topics(&mut self.client, names)?.1)
+        Ok(self.unrefused(|client| named_topics(client, names))?.1)
     }
 
     /// The partitions of a topic in order; UNKNOWN_TOPIC_OR_PARTITION without such a topic.
@@ -181,23 +236,22 @@ impl Admin {
     }
 
     /// Asks the leaders; each partition with its timestamp in ms, [`LATEST`] or [`EARLIEST`]. An offset of -1 stands for no
-    /// record so late. Partitions that are not there, or without a leader, answer their error.
+    /// record so late. Partitions that are not there, or stay without a leader, answer their error.
     pub fn list_offsets(
         &mut self,
         asked: &BTreeMap<TopicPartition, i64>,
+        isolation: IsolationLevel,
     ) -> anyhow::Result<BTreeMap<TopicPartition, Result<i64, ErrorCode>>> {
         let mut found = BTreeMap::new();
-        let deadline = self.clock.monotonic_ms().saturating_add(self.patience_ms);
-        loop {
+        // What does not pass is among what was found.
+        let _passing = self.patiently(|client| {
             let open = asked.iter().filter(|(of, _)| !matches!(found.get(*of), Some(Ok(_))));
             let open: BTreeMap<TopicPartition, i64> = open.map(|(of, timestamp)| (of.clone(), *timestamp)).collect();
-            ask_leaders(&mut self.client, &open, &mut found)?;
-            let again = found.values().any(|answer| answer.is_err_and(passes));
-            if !again || self.clock.monotonic_ms() >= deadline {
-                return Ok(found);
-            }
-            thread::sleep(RETRY);
-        }
+            ask_leaders(client, &open, isolation, &mut found)?;
+            let passing = found.values().filter_map(|answer| answer.err()).find(|code| passes(*code));
+            Ok(passing.map_or(Ok(()), Err))
+        })?;
+        Ok(found)
     }
 
     /// As [`Admin::list_offsets`] with one timestamp for all; an error when one partition answers one.
@@ -207,7 +261,7 @@ impl Admin {
         timestamp: i64,
     ) -> anyhow::Result<BTreeMap<TopicPartition, i64>> {
         let asked = of.into_iter().map(|of| (of.clone(), timestamp)).collect();
-        let found = self.list_offsets(&asked)?;
+        let found = self.list_offsets(&asked, IsolationLevel::ReadUncommitted)?;
         found
             .into_iter()
             .map(|(of, offset)| match offset {
@@ -227,8 +281,20 @@ fn passes(code: ErrorCode) -> bool {
             | ErrorCode::NotCoordinator
             | ErrorCode::NotController
             | ErrorCode::NotLeaderOrFollower
+            | ErrorCode::LeaderNotAvailable
             | ErrorCode::RequestTimedOut
     )
+}
+
+/// Of the partitions that were to be committed; 0 when all were.
+pub fn first_error(answer: &OffsetCommitResponse) -> i16 {
+    let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+    partitions.map(|partition| partition.error_code).find(|code| *code != 0).unwrap_or(0)
+}
+
+/// The code of a controller that is none any more, if it stands in for what was asked; 0 otherwise.
+pub fn not_controller(codes: impl IntoIterator<Item = i16>) -> i16 {
+    codes.into_iter().find(|code| *code == ErrorCode::NotController.code()).unwrap_or(0)
 }
 
 fn coordinator(client: &mut Client, group: &str) -> anyhow::Result<Result<Coordinator, ErrorCode>> {
@@ -249,13 +315,14 @@ fn named_topics(
 ) -> anyhow::Result<(BTreeSet<BrokerId>, Vec<MetadataResponseTopic>)> {
     let topics = names.iter().map(|name| MetadataRequestTopic::default().with_name(Some(topic_name(name))));
     let request = MetadataRequest::default().with_topics(Some(topics.collect())).with_allow_auto_topic_creation(false);
-    let answer = client.send(&request)?;
+    let answer = client.send_metadata(&request)?;
     Ok((answer.brokers.iter().map(|broker| broker.node_id).collect(), answer.topics))
 }
 
 fn ask_leaders(
     client: &mut Client,
     asked: &BTreeMap<TopicPartition, i64>,
+    isolation: IsolationLevel,
     found: &mut BTreeMap<TopicPartition, Result<i64, ErrorCode>>,
 ) -> anyhow::Result<()> {
     let names: BTreeSet<&str> = asked.keys().map(|of| &*of.topic).collect();
@@ -287,7 +354,10 @@ fn ask_leaders(
         let topics = topics.into_iter().map(|(name, partitions)| {
             ListOffsetsTopic::default().with_name(topic_name(name)).with_partitions(partitions)
         });
-        let request = ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(topics.collect());
+        let request = ListOffsetsRequest::default()
+            .with_replica_id(BrokerId(-1))
+            .with_isolation_level(isolation as i8)
+            .with_topics(topics.collect());
         let answer = client.send_to(leader, &request)?;
         for topic in answer.topics {
             for partition in topic.partitions {
@@ -315,3 +385,6 @@ pub fn group_id(name: &str) -> GroupId {
 pub fn topic_name(name: &str) -> TopicName {
     TopicName(StrBytes::from_string(name.to_owned()))
 }
+
+#[cfg(test)]
+mod tests;

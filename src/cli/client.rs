@@ -1,7 +1,7 @@
 //! A small blocking client for the subcommands: one connection per broker, one request at a time.
 
-use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -12,8 +12,10 @@ use kafka_protocol::protocol::{Encodable, HeaderVersion, Request, StrBytes};
 
 use crate::wire::guard;
 
-/// How long connecting, and each answer, may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// `request.timeout.ms` of Kafka's tools: how long connecting, and each answer, may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// `default.api.timeout.ms` of Kafka's tools: how long what has no answer is tried anew.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// An answer announced as larger than this many bytes is not read.
 const MAX_ANSWER: u32 = 256 << 20;
 
@@ -23,11 +25,27 @@ pub struct Caller {
     pub client_id: StrBytes,
     /// Of connecting, and of each answer.
     pub timeout: Duration,
+    /// From the first try of a request on; no other begins later.
+    pub patience: Duration,
+}
+
+/// A broker that should answer and is not to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Absent {
+    #[error("broker {0} is not there")]
+    Broker(i32),
+    #[error("the cluster has no active controller")]
+    Controller,
+}
+
+/// Whether no answer came: another try, perhaps of another broker, may get one.
+pub fn is_unanswered(error: &anyhow::Error) -> bool {
+    error.is::<io::Error>() || error.is::<Absent>()
 }
 
 impl Default for Caller {
     fn default() -> Caller {
-        Caller { client_id: StrBytes::from_static_str("klamm"), timeout: TIMEOUT }
+        Caller { client_id: StrBytes::from_static_str("klamm"), timeout: TIMEOUT, patience: PATIENCE }
     }
 }
 
@@ -64,7 +82,7 @@ impl Connection {
                     connection.versions = answer.api_keys.iter().map(range).collect();
                     return Ok(connection);
                 }
-                Err(error) => last = anyhow!("cannot connect to {address}: {error}"),
+                Err(error) => last = anyhow!(error).context(format!("cannot connect to {address}")),
             }
         }
         Err(last)
@@ -126,7 +144,11 @@ impl Connection {
 /// Reads one answer and takes its correlation id off, which must be the one given.
 pub fn read_answer(stream: &mut TcpStream, correlation_id: i32) -> anyhow::Result<Bytes> {
     let mut len = [0; 4];
-    stream.read_exact(&mut len).context("the broker closed the connection")?;
+    stream.read_exact(&mut len).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "the broker closed the connection"),
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "the broker does not answer"),
+        _ => error,
+    })?;
     let len = u32::from_be_bytes(len);
     if len > MAX_ANSWER {
         bail!("the broker announces an answer of {len} bytes");
@@ -134,7 +156,8 @@ pub fn read_answer(stream: &mut TcpStream, correlation_id: i32) -> anyhow::Resul
     let mut answer = Vec::new();
     stream.take(len.into()).read_to_end(&mut answer)?;
     if answer.len() < len as usize {
-        bail!("the broker closed the connection within an answer");
+        let cut = "the broker closed the connection within an answer";
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, cut).into());
     }
     let mut body = Bytes::from(answer);
     if body.len() < 4 || body.split_to(4)[..] != correlation_id.to_be_bytes() {
@@ -143,26 +166,35 @@ pub fn read_answer(stream: &mut TcpStream, correlation_id: i32) -> anyhow::Resul
     Ok(body)
 }
 
-/// A cluster, entered through any of its brokers.
+/// A cluster, entered through any of its brokers. A connection that breaks is given up, and the next request opens another.
 pub struct Client {
     caller: Caller,
-    entry: Connection,
+    /// `host:port` of the brokers that were named, and of those the cluster told of. The first is the one entered through.
+    addresses: VecDeque<String>,
+    entry: Option<Connection>,
     brokers: HashMap<BrokerId, Connection>,
 }
 
 impl Client {
     /// `bootstrap`: `host:port,host:port`; the first that answers.
-    pub fn connect(bootstrap: &str) -> anyhow::Result<Client> {
-        Client::connect_as(Caller::default(), bootstrap)
+    pub fn connect(caller: Caller, bootstrap: &str) -> anyhow::Result<Client> {
+        let addresses = bootstrap.split(',').map(str::trim).filter(|address| !address.is_empty()).map(str::to_owned);
+        let mut client = Client { caller, addresses: addresses.collect(), entry: None, brokers: HashMap::new() };
+        client.entry = Some(client.enter()?);
+        Ok(client)
     }
 
-    /// As [`Client::connect`], under a name and with patience of the caller's.
-    pub fn connect_as(caller: Caller, bootstrap: &str) -> anyhow::Result<Client> {
+    /// Through the first that answers.
+    fn enter(&mut self) -> anyhow::Result<Connection> {
         let mut last = anyhow!("no broker named");
-        for address in bootstrap.split(',').map(str::trim).filter(|address| !address.is_empty()) {
-            match Connection::open_as(&caller, address) {
-                Ok(entry) => return Ok(Client { caller, entry, brokers: HashMap::new() }),
-                Err(error) => last = error,
+        for _ in 0..self.addresses.len() {
+            let Some(address) = self.addresses.front() else { break };
+            match Connection::open_as(&self.caller, address) {
+                Ok(entry) => return Ok(entry),
+                Err(error) => {
+                    self.addresses.rotate_left(1);
+                    last = error;
+                }
             }
         }
         Err(last)
@@ -170,29 +202,57 @@ impl Client {
 
     /// To the broker the client entered through.
     pub fn send<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
-        self.entry.send(request)
+        let mut entry = match self.entry.take() {
+            Some(entry) => entry,
+            None => self.enter()?,
+        };
+        match entry.send(request) {
+            Ok(answer) => {
+                self.entry = Some(entry);
+                Ok(answer)
+            }
+            Err(error) => {
+                // Whoever does not answer is the last to be asked again.
+                if !self.addresses.is_empty() {
+                    self.addresses.rotate_left(1);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Remembers the brokers of the answer: the cluster can be entered through them when those named at first are gone.
+    pub fn send_metadata(&mut self, request: &MetadataRequest) -> anyhow::Result<MetadataResponse> {
+        let answer = self.send(request)?;
+        for broker in &answer.brokers {
+            let address = format!("{}:{}", broker.host, broker.port);
+            if !self.addresses.contains(&address) {
+                self.addresses.push_back(address);
+            }
+        }
+        Ok(answer)
     }
 
     /// All topics.
     pub fn metadata(&mut self) -> anyhow::Result<MetadataResponse> {
-        self.send(&MetadataRequest::default().with_topics(None))
+        self.send_metadata(&MetadataRequest::default().with_topics(None))
     }
 
     /// The cluster without its topics.
     pub fn cluster(&mut self) -> anyhow::Result<MetadataResponse> {
-        self.send(&MetadataRequest::default().with_topics(Some(Vec::new())))
+        self.send_metadata(&MetadataRequest::default().with_topics(Some(Vec::new())))
     }
 
     /// To the active controller.
     pub fn send_to_controller<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
         let cluster = self.cluster()?;
         if !cluster.brokers.iter().any(|broker| broker.node_id == cluster.controller_id) {
-            bail!("the cluster has no active controller");
+            return Err(Absent::Controller.into());
         }
         self.send_to(cluster.controller_id, request)
     }
 
-    /// To one broker. A connection that breaks is given up: the next request opens another.
+    /// To one broker.
     pub fn send_to<R: Request>(&mut self, id: BrokerId, request: &R) -> anyhow::Result<R::Response> {
         let mut connection = match self.brokers.remove(&id) {
             Some(connection) => connection,
@@ -209,7 +269,7 @@ impl Client {
     fn address(&mut self, id: BrokerId) -> anyhow::Result<String> {
         let cluster = self.cluster()?;
         let broker = cluster.brokers.iter().find(|broker| broker.node_id == id);
-        let broker = broker.ok_or_else(|| anyhow!("broker {} is not there", id.0))?;
+        let broker = broker.ok_or(Absent::Broker(id.0))?;
         Ok(format!("{}:{}", broker.host, broker.port))
     }
 }

@@ -87,7 +87,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         _ => None,
     };
     let mut caller = command_config::caller(args.command_config.as_deref())?;
-    caller.timeout = caller.timeout.min(TIMEOUT);
+    caller.patience = caller.patience.min(TIMEOUT);
     let mut cluster = Admin::connect(bootstrap, caller)?;
     let request = ElectLeadersRequest::default()
         .with_election_type(kind.code())
@@ -95,9 +95,11 @@ fn run(args: &Args) -> anyhow::Result<()> {
         .with_timeout_ms(i32::try_from(TIMEOUT.as_millis())?);
     // A broker that is not the controller any more says so of each partition, and nothing of the whole.
     let refused = |answer: &ElectLeadersResponse| {
-        let moved = ErrorCode::NotController.code();
-        let mut partitions = answer.replica_election_results.iter().flat_map(|topic| &topic.partition_result);
-        if partitions.any(|partition| partition.error_code == moved) { moved } else { answer.error_code }
+        let partitions = answer.replica_election_results.iter().flat_map(|topic| &topic.partition_result);
+        match admin::not_controller(partitions.map(|partition| partition.error_code)) {
+            0 => answer.error_code,
+            moved => moved,
+        }
     };
     let answer = match cluster.of_controller(&request, refused)? {
         Ok(answer) => answer,

@@ -10,6 +10,8 @@ mod consume;
 mod consumer_protocol;
 mod dump_log;
 mod elect_leaders;
+#[cfg(test)]
+mod fake_cluster;
 mod groups;
 mod include_list;
 mod json;

@@ -13,7 +13,7 @@ use super::admin::{Admin, EARLIEST, LATEST};
 use super::command_config;
 use super::include_list::include_list;
 use crate::cluster::internal_topics::is_internal;
-use crate::types::TopicPartition;
+use crate::types::{IsolationLevel, TopicPartition};
 
 /// Names of `ListOffsets`' timestamps that are none.
 const TIMES: [(&str, i64); 5] =
@@ -66,7 +66,7 @@ fn run(args: &Args) -> anyhow::Result<String> {
     let filter = Filter::new(args)?;
     let mut admin = Admin::connect(&args.bootstrap_server, command_config::caller(args.command_config.as_deref())?)?;
     let mut asked = BTreeMap::new();
-    for topic in admin.client.metadata()?.topics {
+    for topic in admin.metadata()?.topics {
         let name = topic.name.as_ref().map_or("", |name| name.as_str());
         if args.exclude_internal_topics && is_internal(name) {
             continue;
@@ -79,7 +79,7 @@ fn run(args: &Args) -> anyhow::Result<String> {
         bail!("Could not match any topic-partitions with the specified filters");
     }
     let mut lines = BTreeMap::new();
-    for (of, answer) in admin.list_offsets(&asked)? {
+    for (of, answer) in admin.list_offsets(&asked, IsolationLevel::ReadUncommitted)? {
         match answer {
             Ok(offset) if offset >= 0 => {
                 // In the order of Kafka's tool, which is that of the text.

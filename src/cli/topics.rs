@@ -6,6 +6,7 @@ mod health;
 mod znodes;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
@@ -18,14 +19,16 @@ use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
 use kafka_protocol::messages::{
-    BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest, TopicName,
+    BrokerId, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
+    DeleteTopicsRequest, DeleteTopicsResponse, DescribeConfigsRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
 pub use self::describe::{Partition, Topic};
 pub use self::health::{Health, State, Summary};
 pub use self::znodes::read_tree;
-use super::client::Client;
+use super::admin::Admin;
+use super::command_config;
 use super::include_list::include_list;
 use super::refusal::refuse;
 use crate::cluster::internal_topics;
@@ -100,6 +103,9 @@ pub struct Args {
     /// Only topics that override a config, without their partitions
     #[arg(long)]
     topics_with_overrides: bool,
+    /// A file of client properties
+    #[arg(long)]
+    command_config: Option<PathBuf>,
 }
 
 impl Args {
@@ -145,13 +151,14 @@ fn run(args: &Args, style: Style) -> anyhow::Result<ExitCode> {
     if let Some(connect) = &args.zookeeper {
         return read_znodes(args, style, connect);
     }
-    let mut client = Client::connect(args.bootstrap_server.as_deref().unwrap_or_default())?;
+    let bootstrap = args.bootstrap_server.as_deref().unwrap_or_default();
+    let mut admin = Admin::connect(bootstrap, command_config::caller(args.command_config.as_deref())?)?;
     match () {
-        () if args.create => create(args, &mut client),
-        () if args.list => list(args, &mut client),
-        () if args.describe => return describe(args, style, &mut client),
-        () if args.alter => alter(args, &mut client),
-        () => delete(args, &mut client),
+        () if args.create => create(args, &mut admin),
+        () if args.list => list(args, &mut admin),
+        () if args.describe => return describe(args, style, &mut admin),
+        () if args.alter => alter(args, &mut admin),
+        () => delete(args, &mut admin),
     }?;
     Ok(ExitCode::SUCCESS)
 }
@@ -177,7 +184,7 @@ fn read_znodes(args: &Args, style: Style, connect: &str) -> anyhow::Result<ExitC
     Ok(describe::print(args, style, &topics, &live))
 }
 
-fn create(args: &Args, client: &mut Client) -> anyhow::Result<()> {
+fn create(args: &Args, admin: &mut Admin) -> anyhow::Result<()> {
     let name = args.topic.as_deref().unwrap_or_default();
     if name.contains(['.', '_']) {
         println!(
@@ -204,7 +211,8 @@ fn create(args: &Args, client: &mut Client) -> anyhow::Result<()> {
         .with_assignments((0..).zip(assignments).map(assignment).collect())
         .with_configs(args.config.iter().map(config).collect::<Result<_, _>>()?);
     let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(TIMEOUT_MS);
-    let answer = client.send_to_controller(&request)?;
+    let codes = |answer: &CreateTopicsResponse| answer.topics.iter().map(|topic| topic.error_code).collect();
+    let answer = admin.ask_controller(&request, codes)?;
     for topic in &answer.topics {
         if args.if_not_exists && topic.error_code == ErrorCode::TopicAlreadyExists.code() {
             return Ok(());
@@ -215,14 +223,14 @@ fn create(args: &Args, client: &mut Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn list(args: &Args, client: &mut Client) -> anyhow::Result<()> {
-    let names: Vec<String> = topics(args, client)?.iter().map(name_of).collect();
+fn list(args: &Args, admin: &mut Admin) -> anyhow::Result<()> {
+    let names: Vec<String> = topics(args, admin)?.iter().map(name_of).collect();
     println!("{}", names.join("\n"));
     Ok(())
 }
 
-fn alter(args: &Args, client: &mut Client) -> anyhow::Result<()> {
-    let topics = existing(args, client)?;
+fn alter(args: &Args, admin: &mut Admin) -> anyhow::Result<()> {
+    let topics = existing(args, admin)?;
     if topics.is_empty() {
         return Ok(());
     }
@@ -238,12 +246,13 @@ fn alter(args: &Args, client: &mut Client) -> anyhow::Result<()> {
     };
     let request =
         CreatePartitionsRequest::default().with_topics(topics.iter().map(grown).collect()).with_timeout_ms(TIMEOUT_MS);
-    let answer = client.send_to_controller(&request)?;
+    let codes = |answer: &CreatePartitionsResponse| answer.results.iter().map(|topic| topic.error_code).collect();
+    let answer = admin.ask_controller(&request, codes)?;
     answer.results.iter().try_for_each(|topic| refuse(topic.error_code, topic.error_message.as_ref()))
 }
 
-fn delete(args: &Args, client: &mut Client) -> anyhow::Result<()> {
-    let topics = existing(args, client)?;
+fn delete(args: &Args, admin: &mut Admin) -> anyhow::Result<()> {
+    let topics = existing(args, admin)?;
     if topics.is_empty() {
         return Ok(());
     }
@@ -251,14 +260,15 @@ fn delete(args: &Args, client: &mut Client) -> anyhow::Result<()> {
     let request = DeleteTopicsRequest::default()
         .with_topics(names.map(|name| DeleteTopicState::default().with_name(Some(name))).collect())
         .with_timeout_ms(TIMEOUT_MS);
-    let answer = client.send_to_controller(&request)?;
+    let codes = |answer: &DeleteTopicsResponse| answer.responses.iter().map(|topic| topic.error_code).collect();
+    let answer = admin.ask_controller(&request, codes)?;
     answer.responses.iter().try_for_each(|topic| refuse(topic.error_code, topic.error_message.as_ref()))
 }
 
-fn describe(args: &Args, style: Style, client: &mut Client) -> anyhow::Result<ExitCode> {
-    let found = existing(args, client)?;
-    let live = client.metadata()?.brokers.iter().map(|broker| broker.node_id.0).collect();
-    let configs = configs(&found, client)?;
+fn describe(args: &Args, style: Style, admin: &mut Admin) -> anyhow::Result<ExitCode> {
+    let found = existing(args, admin)?;
+    let live = admin.metadata()?.brokers.iter().map(|broker| broker.node_id.0).collect();
+    let configs = configs(&found, admin)?;
     let described = |topic: &MetadataResponseTopic| {
         let name = name_of(topic);
         let config = configs.get(&name).map_or(&[][..], Vec::as_slice);
@@ -284,10 +294,7 @@ struct ConfigEntry {
     source: i8,
 }
 
-fn configs(
-    topics: &[MetadataResponseTopic],
-    client: &mut Client,
-) -> anyhow::Result<BTreeMap<String, Vec<ConfigEntry>>> {
+fn configs(topics: &[MetadataResponseTopic], admin: &mut Admin) -> anyhow::Result<BTreeMap<String, Vec<ConfigEntry>>> {
     let resource = |topic: &MetadataResponseTopic| {
         let name = StrBytes::from_string(name_of(topic));
         DescribeConfigsResource::default()
@@ -296,7 +303,7 @@ fn configs(
             .with_configuration_keys(None)
     };
     let request = DescribeConfigsRequest::default().with_resources(topics.iter().map(resource).collect());
-    let answer = client.send(&request)?;
+    let answer = admin.ask(&request)?;
     let mut configs = BTreeMap::new();
     for result in answer.results {
         refuse(result.error_code, result.error_message.as_ref())?;
@@ -310,8 +317,8 @@ fn configs(
 }
 
 /// The topics that --topic or --topic-id mean; an error when there are none, unless --if-exists.
-fn existing(args: &Args, client: &mut Client) -> anyhow::Result<Vec<MetadataResponseTopic>> {
-    let found = topics(args, client)?;
+fn existing(args: &Args, admin: &mut Admin) -> anyhow::Result<Vec<MetadataResponseTopic>> {
+    let found = topics(args, admin)?;
     refuse_absent(args, found.is_empty())?;
     Ok(found)
 }
@@ -325,9 +332,9 @@ fn refuse_absent(args: &Args, absent: bool) -> anyhow::Result<()> {
     }
 }
 
-fn topics(args: &Args, client: &mut Client) -> anyhow::Result<Vec<MetadataResponseTopic>> {
+fn topics(args: &Args, admin: &mut Admin) -> anyhow::Result<Vec<MetadataResponseTopic>> {
     let pattern = args.topic.as_deref().map(include_list).transpose()?;
-    let mut topics = client.metadata()?.topics;
+    let mut topics = admin.metadata()?.topics;
     topics.retain(|topic| {
         let name = name_of(topic);
         let wanted = match &args.topic_id {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::client::Client;
+use crate::cli::admin::Admin;
+use crate::cli::client::Caller;
 use crate::cli::nodes::{children, data, in_session};
 use crate::cli::topics::{Partition, read_tree};
 use crate::config::{Listener, SecurityProtocol};
@@ -34,7 +35,7 @@ pub struct Broker {
 impl View {
     /// `bootstrap`: `host:port,host:port`.
     pub fn of_broker(bootstrap: &str) -> anyhow::Result<View> {
-        let told = Client::connect(bootstrap)?.metadata()?;
+        let told = Admin::connect(bootstrap, Caller::default())?.metadata()?;
         let mut view = View { cluster_id: told.cluster_id.map(|id| id.to_string()), ..View::default() };
         view.controller = Some(told.controller_id.0).filter(|id| *id >= 0);
         for broker in told.brokers {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::Parser;
 
-use super::client::Client;
+use super::admin::Admin;
 use super::command_config;
 use entity::{Entities, EntityArgs, Kind};
 use settings::Settings;
@@ -87,8 +87,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     }
     let entities = args.entities.entities()?;
     check_names(args, &entities)?;
-    let connect =
-        || Client::connect_as(command_config::caller(args.command_config.as_deref())?, &args.bootstrap_server);
+    let connect = || Admin::connect(&args.bootstrap_server, command_config::caller(args.command_config.as_deref())?);
     if args.describe {
         return describe(args, &entities, &mut connect()?);
     }
@@ -139,28 +138,28 @@ fn check_names(args: &Args, entities: &Entities) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn describe(args: &Args, entities: &Entities, client: &mut Client) -> anyhow::Result<()> {
+fn describe(args: &Args, entities: &Entities, admin: &mut Admin) -> anyhow::Result<()> {
     match first(entities)? {
-        kind @ (Kind::Topics | Kind::Brokers) => resources::describe(kind, entities.names.first(), args.all, client),
-        Kind::Ips => quotas::describe(entities, client),
+        kind @ (Kind::Topics | Kind::Brokers) => resources::describe(kind, entities.names.first(), args.all, admin),
+        Kind::Ips => quotas::describe(entities, admin),
         Kind::Users | Kind::Clients => {
-            quotas::describe(entities, client)?;
+            quotas::describe(entities, admin)?;
             let of_users = !entities.kinds.contains(&Kind::Clients) && entities.names.iter().all(Option::is_some);
-            if of_users { scram::describe(&entities.names, client) } else { Ok(()) }
+            if of_users { scram::describe(&entities.names, admin) } else { Ok(()) }
         }
     }
 }
 
-fn alter(entities: &Entities, settings: &Settings, client: &mut Client) -> anyhow::Result<()> {
+fn alter(entities: &Entities, settings: &Settings, admin: &mut Admin) -> anyhow::Result<()> {
     let kind = first(entities)?;
     let name = entities.names.first().and_then(Option::as_deref);
     match kind {
-        Kind::Topics | Kind::Brokers => resources::alter(kind, name, settings, client)?,
+        Kind::Topics | Kind::Brokers => resources::alter(kind, name, settings, admin)?,
         Kind::Users if entities.kinds.len() == 1 && scram::concerns(settings) => {
             scram::check(entities, settings)?;
-            scram::alter(name.unwrap_or_default(), settings, client)?;
+            scram::alter(name.unwrap_or_default(), settings, admin)?;
         }
-        _ => quotas::alter(entities, settings, client)?,
+        _ => quotas::alter(entities, settings, admin)?,
     }
     match name {
         Some(name) => println!("Completed updating config for {} {name}.", kind.singular()),

@@ -7,13 +7,13 @@ use kafka_protocol::messages::alter_client_quotas_request::{
 };
 use kafka_protocol::messages::describe_client_quotas_request::ComponentData;
 use kafka_protocol::messages::describe_client_quotas_response::EntryData;
-use kafka_protocol::messages::{AlterClientQuotasRequest, DescribeClientQuotasRequest};
+use kafka_protocol::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse, DescribeClientQuotasRequest};
 use kafka_protocol::protocol::StrBytes;
 
 use super::entity::{Entities, Kind};
 use super::settings::Settings;
 use super::usage;
-use crate::cli::client::Client;
+use crate::cli::admin::Admin;
 use crate::cli::refusal::refuse;
 
 /// `ClientQuotaFilter`'s match types.
@@ -32,8 +32,8 @@ pub fn is_quota(kind: Kind, name: &str) -> bool {
     if kind == Kind::Ips { OF_IPS.contains(&name) } else { OF_CLIENTS.contains(&name) }
 }
 
-pub fn describe(entities: &Entities, client: &mut Client) -> anyhow::Result<()> {
-    let mut lines: Vec<String> = entries(entities, client)?.iter().map(line).collect();
+pub fn describe(entities: &Entities, admin: &mut Admin) -> anyhow::Result<()> {
+    let mut lines: Vec<String> = entries(entities, admin)?.iter().map(line).collect();
     lines.sort();
     for line in lines {
         println!("{line}");
@@ -50,7 +50,7 @@ fn protocol_type(kind: Kind) -> StrBytes {
 }
 
 /// Of entities that have exactly these types.
-fn entries(entities: &Entities, client: &mut Client) -> anyhow::Result<Vec<EntryData>> {
+fn entries(entities: &Entities, admin: &mut Admin) -> anyhow::Result<Vec<EntryData>> {
     if entities.names.len() > entities.kinds.len() {
         return Err(usage("More entity names specified than entity types"));
     }
@@ -63,7 +63,7 @@ fn entries(entities: &Entities, client: &mut Client) -> anyhow::Result<Vec<Entry
         }
     });
     let request = DescribeClientQuotasRequest::default().with_components(components.collect()).with_strict(true);
-    let answer = client.send(&request)?;
+    let answer = admin.ask(&request)?;
     refuse(answer.error_code, answer.error_message.as_ref())?;
     Ok(answer.entries.unwrap_or_default())
 }
@@ -94,7 +94,7 @@ fn as_java(value: f64) -> String {
     format!("{digits}{point}E{exponent}")
 }
 
-pub fn alter(entities: &Entities, settings: &Settings, client: &mut Client) -> anyhow::Result<()> {
+pub fn alter(entities: &Entities, settings: &Settings, admin: &mut Admin) -> anyhow::Result<()> {
     check(entities, settings)?;
     if entities.kinds.len() != entities.names.len() {
         return Err(usage("Exactly one entity name must be specified for every entity type"));
@@ -106,7 +106,7 @@ pub fn alter(entities: &Entities, settings: &Settings, client: &mut Client) -> a
             number.map_err(|_| usage(format!("Cannot parse quota configuration value for {name}: {value}")))?;
         ops.push(OpData::default().with_key(StrBytes::from_string(name.clone())).with_value(number));
     }
-    let old = entries(entities, client)?;
+    let old = entries(entities, admin)?;
     settings.require(|name| old.iter().flat_map(|entry| &entry.values).any(|value| value.key.as_str() == name))?;
     let removed = settings.delete.iter().map(|name| StrBytes::from_string(name.clone()));
     ops.extend(removed.map(|name| OpData::default().with_key(name).with_remove(true)));
@@ -115,7 +115,9 @@ pub fn alter(entities: &Entities, settings: &Settings, client: &mut Client) -> a
         AlteredEntity::default().with_entity_type(protocol_type(*kind)).with_entity_name(name)
     });
     let entry = AlteredEntry::default().with_entity(entity.collect()).with_ops(ops);
-    let answer = client.send_to_controller(&AlterClientQuotasRequest::default().with_entries(vec![entry]))?;
+    let request = AlterClientQuotasRequest::default().with_entries(vec![entry]);
+    let codes = |answer: &AlterClientQuotasResponse| answer.entries.iter().map(|entry| entry.error_code).collect();
+    let answer = admin.ask_controller(&request, codes)?;
     answer.entries.iter().try_for_each(|entry| refuse(entry.error_code, entry.error_message.as_ref()))
 }
 

@@ -9,7 +9,7 @@ use kafka_protocol::protocol::{Request, StrBytes};
 
 use super::entity::Kind;
 use super::settings::Settings;
-use crate::cli::client::Client;
+use crate::cli::admin::Admin;
 use crate::cli::refusal::refuse;
 
 /// `ConfigResource.Type`.
@@ -31,17 +31,17 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// `name`: of all without one; `Some(None)` is the default entity.
-pub fn describe(kind: Kind, name: Option<&Option<String>>, all: bool, client: &mut Client) -> anyhow::Result<()> {
+pub fn describe(kind: Kind, name: Option<&Option<String>>, all: bool, admin: &mut Admin) -> anyhow::Result<()> {
     let names = match name {
         Some(name) => vec![name.clone().unwrap_or_default()],
-        None => names(kind, client)?,
+        None => names(kind, admin)?,
     };
     for name in names {
         match (kind, name.as_str()) {
             (Kind::Brokers, "") => println!("Default configs for brokers in the cluster are:"),
             _ => println!("{} configs for {} {name} are:", if all { "All" } else { "Dynamic" }, kind.singular()),
         }
-        for entry in entries(kind, &name, all, true, client)? {
+        for entry in entries(kind, &name, all, true, admin)? {
             println!("{}", line(&entry));
         }
     }
@@ -49,8 +49,8 @@ pub fn describe(kind: Kind, name: Option<&Option<String>>, all: bool, client: &m
 }
 
 /// All topics, or all brokers and their default.
-fn names(kind: Kind, client: &mut Client) -> anyhow::Result<Vec<String>> {
-    let metadata = client.metadata()?;
+fn names(kind: Kind, admin: &mut Admin) -> anyhow::Result<Vec<String>> {
+    let metadata = admin.metadata()?;
     let mut names: Vec<String> = match kind {
         Kind::Topics => metadata.topics.iter().filter_map(|topic| Some(topic.name.as_ref()?.to_string())).collect(),
         _ => metadata.brokers.iter().map(|broker| broker.node_id.0.to_string()).collect(),
@@ -89,14 +89,14 @@ fn entries(
     name: &str,
     all: bool,
     synonyms: bool,
-    client: &mut Client,
+    admin: &mut Admin,
 ) -> anyhow::Result<Vec<DescribeConfigsResourceResult>> {
     let resource = DescribeConfigsResource::default()
         .with_resource_type(resource_type(kind))
         .with_resource_name(StrBytes::from_string(name.to_owned()))
         .with_configuration_keys(None);
     let request = DescribeConfigsRequest::default().with_resources(vec![resource]).with_include_synonyms(synonyms);
-    let answer = send(kind, name, &request, client)?;
+    let answer = send(kind, name, &request, admin)?;
     let result = answer.results.into_iter().next();
     let result = result.ok_or_else(|| anyhow!("the broker says nothing of {} {name}", kind.singular()))?;
     refuse(result.error_code, result.error_message.as_ref())?;
@@ -111,9 +111,9 @@ fn entries(
     Ok(entries)
 }
 
-pub fn alter(kind: Kind, name: Option<&str>, settings: &Settings, client: &mut Client) -> anyhow::Result<()> {
+pub fn alter(kind: Kind, name: Option<&str>, settings: &Settings, admin: &mut Admin) -> anyhow::Result<()> {
     let name = name.unwrap_or_default();
-    let old = entries(kind, name, false, false, client)?;
+    let old = entries(kind, name, false, false, admin)?;
     settings.require(|name| old.iter().any(|entry| entry.name.as_str() == name))?;
     let text = |text: &String| StrBytes::from_string(text.clone());
     let set = settings.set.iter().map(|(name, value)| {
@@ -128,7 +128,7 @@ pub fn alter(kind: Kind, name: Option<&str>, settings: &Settings, client: &mut C
         .with_resource_name(StrBytes::from_string(name.to_owned()))
         .with_configs(set.chain(delete).collect());
     let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
-    let answer = send(kind, name, &request, client)?;
+    let answer = send(kind, name, &request, admin)?;
     answer.responses.iter().try_for_each(|result| refuse(result.error_code, result.error_message.as_ref()))
 }
 
@@ -137,12 +137,12 @@ fn resource_type(kind: Kind) -> i8 {
 }
 
 /// A broker is asked itself: others do not know what its file says.
-fn send<R: Request>(kind: Kind, name: &str, request: &R, client: &mut Client) -> anyhow::Result<R::Response> {
+fn send<R: Request>(kind: Kind, name: &str, request: &R, admin: &mut Admin) -> anyhow::Result<R::Response> {
     match kind {
         Kind::Brokers if !name.is_empty() => {
-            client.send_to(BrokerId(name.parse().with_context(|| format!("{name} is no broker id"))?), request)
+            admin.ask_broker(BrokerId(name.parse().with_context(|| format!("{name} is no broker id"))?), request)
         }
-        _ => client.send(request),
+        _ => admin.ask(request),
     }
 }
 

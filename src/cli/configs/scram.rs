@@ -6,7 +6,9 @@ use kafka_protocol::messages::alter_user_scram_credentials_request::{
     ScramCredentialDeletion, ScramCredentialUpsertion,
 };
 use kafka_protocol::messages::describe_user_scram_credentials_request::UserName;
-use kafka_protocol::messages::{AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest};
+use kafka_protocol::messages::{
+    AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, DescribeUserScramCredentialsRequest,
+};
 use kafka_protocol::protocol::StrBytes;
 use pbkdf2::pbkdf2_hmac;
 use sha2::{Sha256, Sha512};
@@ -15,7 +17,7 @@ use super::entity::Entities;
 use super::quotas::is_quota;
 use super::settings::Settings;
 use super::usage;
-use crate::cli::client::Client;
+use crate::cli::admin::Admin;
 use crate::cli::refusal::{name as name_of_code, refuse};
 use crate::random::{Random, SystemRandom};
 
@@ -129,7 +131,7 @@ fn parse(mechanism: Mechanism, value: &str) -> anyhow::Result<(i32, &str)> {
     }
 }
 
-pub fn alter(user: &str, settings: &Settings, client: &mut Client) -> anyhow::Result<()> {
+pub fn alter(user: &str, settings: &Settings, admin: &mut Admin) -> anyhow::Result<()> {
     let user = StrBytes::from_string(user.to_owned());
     let mut upsertions = Vec::new();
     for (name, value) in &settings.set {
@@ -146,17 +148,19 @@ pub fn alter(user: &str, settings: &Settings, client: &mut Client) -> anyhow::Re
         });
     let request =
         AlterUserScramCredentialsRequest::default().with_deletions(deletions.collect()).with_upsertions(upsertions);
-    let answer = client.send_to_controller(&request)?;
+    let codes =
+        |answer: &AlterUserScramCredentialsResponse| answer.results.iter().map(|user| user.error_code).collect();
+    let answer = admin.ask_controller(&request, codes)?;
     answer.results.iter().try_for_each(|result| refuse(result.error_code, result.error_message.as_ref()))
 }
 
 /// Of all users without a name.
-pub fn describe(users: &[Option<String>], client: &mut Client) -> anyhow::Result<()> {
+pub fn describe(users: &[Option<String>], admin: &mut Admin) -> anyhow::Result<()> {
     let users = users.iter().flatten().map(|name| UserName::default().with_name(StrBytes::from_string(name.clone())));
     let users: Vec<UserName> = users.collect();
     let request =
         DescribeUserScramCredentialsRequest::default().with_users(Some(users).filter(|users| !users.is_empty()));
-    let answer = client.send(&request)?;
+    let answer = admin.ask(&request)?;
     refuse(answer.error_code, answer.error_message.as_ref())?;
     for result in answer.results {
         let user = &result.user;

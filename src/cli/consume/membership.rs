@@ -26,10 +26,9 @@ use parking_lot::{Condvar, Mutex};
 use super::assignor::{self, Subscriber};
 use super::fetcher::Event;
 use super::options::{GroupSettings, Settings, Start};
-use crate::cli::admin::{Admin, group_id, topic_name};
+use crate::cli::admin::{Admin, first_error, group_id, topic_name};
 use crate::cli::client::{Caller, Connection};
 use crate::cli::consumer_protocol::{assigned, prefixed};
-use crate::cli::refusal;
 use crate::clock::{Clock, SystemClock};
 use crate::coordinator::subscription::{self, CONSUMER};
 use crate::types::TopicPartition;
@@ -37,6 +36,8 @@ use crate::wire::error_code::ErrorCode;
 
 /// Between two tries.
 const RETRY: Duration = Duration::from_millis(100);
+/// For one look for the coordinator; then what is wrong is told, and the next begins.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// What a join may take beyond the time other members have for it.
 const JOIN_GRACE: Duration = Duration::from_secs(5);
 
@@ -48,7 +49,7 @@ pub struct Membership {
 struct Shared {
     settings: Settings,
     group: GroupSettings,
-    bootstrap: String,
+    caller: Caller,
     state: Mutex<State>,
     /// The state's `leaving` was set.
     left: Condvar,
@@ -80,16 +81,19 @@ impl Membership {
         settings: &Settings,
         group: &GroupSettings,
         bootstrap: &str,
+        caller: Caller,
         events: SyncSender<Event>,
     ) -> anyhow::Result<Membership> {
+        let mut admin = Admin::connect(bootstrap, caller.clone())?;
+        admin.set_patience(PATIENCE);
         let shared = Arc::new(Shared {
             settings: settings.clone(),
             group: group.clone(),
-            bootstrap: bootstrap.to_owned(),
+            caller,
             state: Mutex::default(),
             left: Condvar::new(),
         });
-        let member = Member { shared: shared.clone(), events, clock: SystemClock::default() };
+        let member = Member { shared: shared.clone(), admin, events, clock: SystemClock::default() };
         thread::Builder::new().name("member".to_owned()).spawn(move || member.run())?;
         Ok(Membership { shared })
     }
@@ -99,8 +103,9 @@ impl Membership {
         self.shared.state.lock().positions.extend(positions);
     }
 
-    /// Commits a last time and leaves the group. A static member only commits: it is expected back.
-    pub fn leave(&self) -> anyhow::Result<()> {
+    /// Commits a last time and leaves the group. A static member only commits: it is expected back. The member's own
+    /// connection may be waiting for a rebalance: `admin` asks.
+    pub fn leave(&self, admin: &mut Admin) -> anyhow::Result<()> {
         let shared = &self.shared;
         let member_id = {
             let mut state = shared.state.lock();
@@ -111,13 +116,8 @@ impl Membership {
         if member_id.is_empty() {
             return Ok(());
         }
-        // The member's own connection may be waiting for a rebalance.
-        let mut admin = shared.admin()?;
-        let coordinator = admin.coordinator(&shared.group.id)?;
-        let mut connection =
-            Connection::open_as(&shared.caller(), &format!("{}:{}", coordinator.host, coordinator.port))?;
         if shared.group.auto_commit {
-            shared.commit(&mut connection)?;
+            shared.commit(|request| Ok(admin.of_group(&shared.group.id, request, first_error)?.map(drop)))?;
         }
         if shared.group.instance_id.is_some() {
             return Ok(());
@@ -125,26 +125,27 @@ impl Membership {
         let reason = Some(StrBytes::from_static_str("the consumer is being closed"));
         let identity = MemberIdentity::default().with_member_id(member_id).with_reason(reason);
         let request = LeaveGroupRequest::default().with_group_id(group_id(&shared.group.id));
-        connection.send(&request.with_members(vec![identity]))?;
+        // Whoever is no member any more has left.
+        let _left =
+            admin.of_group(&shared.group.id, &request.with_members(vec![identity]), |answer| answer.error_code)?;
         Ok(())
     }
 }
 
 impl Shared {
-    fn caller(&self) -> Caller {
-        Caller { client_id: StrBytes::from_string(self.settings.client_id.clone()), ..Caller::default() }
-    }
-
-    fn admin(&self) -> anyhow::Result<Admin> {
-        Admin::connect(&self.bootstrap, self.caller())
-    }
-
     fn instance_id(&self) -> Option<StrBytes> {
         self.group.instance_id.clone().map(StrBytes::from_string)
     }
 
+    fn commit_on(&self, connection: &mut Connection) -> anyhow::Result<()> {
+        self.commit(|request| Ok(ErrorCode::check(first_error(&connection.send(request)?))))
+    }
+
     /// Commits what has changed. What the coordinator does not take is told and tried again the next time.
-    fn commit(&self, connection: &mut Connection) -> anyhow::Result<()> {
+    fn commit(
+        &self,
+        send: impl FnOnce(&OffsetCommitRequest) -> anyhow::Result<Result<(), ErrorCode>>,
+    ) -> anyhow::Result<()> {
         let (request, positions) = {
             let state = self.state.lock();
             if state.positions == state.committed {
@@ -164,11 +165,9 @@ impl Shared {
                 .with_topics(vec![topic]);
             (request, state.positions.clone())
         };
-        let answer = connection.send(&request)?;
-        let mut codes = answer.topics.iter().flat_map(|topic| &topic.partitions).map(|partition| partition.error_code);
-        match codes.find(|code| *code != 0) {
-            None => self.state.lock().committed = positions,
-            Some(code) => eprintln!("group {}: offsets are not committed: {}", self.group.id, refusal::name(code)),
+        match send(&request)? {
+            Ok(()) => self.state.lock().committed = positions,
+            Err(code) => eprintln!("group {}: offsets are not committed: {code}", self.group.id),
         }
         Ok(())
     }
@@ -176,12 +175,13 @@ impl Shared {
 
 struct Member {
     shared: Arc<Shared>,
+    admin: Admin,
     events: SyncSender<Event>,
     clock: SystemClock,
 }
 
 impl Member {
-    fn run(self) {
+    fn run(mut self) {
         let mut told = String::new();
         loop {
             match self.stay() {
@@ -207,18 +207,17 @@ impl Member {
     }
 
     /// One time in the group, from joining to the end of the assignment.
-    fn stay(&self) -> Result<End, Trouble> {
-        let shared = &self.shared;
-        let mut admin = shared.admin()?;
-        let coordinator = admin.coordinator(&shared.group.id)?;
+    fn stay(&mut self) -> Result<End, Trouble> {
+        let shared = self.shared.clone();
+        let coordinator = self.admin.coordinator(&shared.group.id)?;
         let patience = Duration::from_millis(shared.group.max_poll_interval_ms.unsigned_abs().into()) + JOIN_GRACE;
-        let caller = Caller { timeout: patience, ..shared.caller() };
+        let caller = Caller { timeout: patience, ..shared.caller.clone() };
         let mut connection = Connection::open_as(&caller, &format!("{}:{}", coordinator.host, coordinator.port))?;
         let Some(joined) = self.join(&mut connection)? else { return Ok(End::Lost) };
         let leads = joined.leader == joined.member_id && !joined.skip_assignment;
-        let assignments = if leads { assign(&joined, &mut admin)? } else { Vec::new() };
+        let assignments = if leads { assign(&joined, &mut self.admin)? } else { Vec::new() };
         let Some(partitions) = self.sync(&mut connection, &joined, assignments)? else { return Ok(End::Lost) };
-        let committed = admin.committed(&shared.group.id)?;
+        let committed = self.admin.committed(&shared.group.id)?;
         let mut positions = Vec::with_capacity(partitions.len());
         for of in partitions {
             let start = match (committed.get(&of), shared.settings.reset) {
@@ -239,7 +238,7 @@ impl Member {
         self.tell(Event::Revoked(acknowledge))?;
         acknowledged.recv().map_err(|_| Trouble::Fatal(anyhow!("nobody reads any more")))?;
         if matches!(end, Ok(End::Rebalance)) && shared.group.auto_commit {
-            shared.commit(&mut connection)?;
+            shared.commit_on(&mut connection)?;
         }
         let mut state = shared.state.lock();
         state.positions.clear();
@@ -348,7 +347,7 @@ impl Member {
                 code => return Err(trouble(&shared.group.id, code)),
             }
             if shared.group.auto_commit && self.clock.monotonic_ms() >= commit_at {
-                shared.commit(connection)?;
+                shared.commit_on(connection)?;
                 commit_at = self.clock.monotonic_ms().saturating_add(interval);
             }
         }

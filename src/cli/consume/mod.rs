@@ -19,16 +19,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
-use kafka_protocol::messages::{BrokerId, ListOffsetsRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 
-use super::client::Connection;
-use super::layout::await_layout;
+use super::admin::{Admin, EARLIEST, LATEST};
+use super::client::Caller;
+use super::layout::{await_layout, current_layout};
 use super::progress::Progress;
 use super::properties::Properties;
-use crate::clock::SystemClock;
-use crate::wire::error_code::ErrorCode;
+use crate::clock::{Clock, SystemClock};
+use crate::types::{IsolationLevel, TopicPartition};
 use fetcher::{Assignments, Event, Read};
 use format::Format;
 use membership::Membership;
@@ -37,8 +36,10 @@ use options::{Settings, Start};
 use printer::Printer;
 
 const OUT_BUFFER: usize = 256 * 1024;
-/// How long a topic may be without leaders at the start, and at each loss.
+/// How long a topic may be without leaders at the start.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+/// How long leaving a group may take, as `KafkaConsumer.close` takes without being told.
+const CLOSING: Duration = Duration::from_secs(30);
 /// Between the end of a fetcher and the start of the next.
 const BACKOFF: Duration = Duration::from_millis(100);
 
@@ -61,18 +62,25 @@ fn consume(args: &Args) -> anyhow::Result<u64> {
     let settings = Settings::new(args)?;
     let format = Format::new(Properties::read(args.formatter_config.as_deref(), &args.property)?)?;
     let (sender, events) = mpsc::sync_channel(1);
-    let begin = |group| Membership::begin(&settings, group, &args.bootstrap_server, sender.clone());
+    let caller = Caller { client_id: StrBytes::from_string(settings.client_id.clone()), ..Caller::default() };
+    let admin = Admin::connect(&args.bootstrap_server, caller.clone())?;
+    let begin = |group| Membership::begin(&settings, group, &args.bootstrap_server, caller, sender.clone());
     let membership = settings.group.as_ref().map(begin).transpose()?;
-    let reader = Reader {
+    let clock = SystemClock::default();
+    let mut reader = Reader {
         settings: &settings,
-        bootstrap: &args.bootstrap_server,
+        admin,
         membership,
         assignments: Assignments::default(),
         events: sender,
+        heard_ms: clock.monotonic_ms(),
+        clock,
     };
     if reader.membership.is_none() {
         reader.begin()?;
     }
+    // From here on what does not work comes back as an event, while other partitions are read.
+    reader.admin.set_patience(Duration::ZERO);
     reader.hear_interrupts()?;
     let mut progress = Progress::new(!io::stdout().is_terminal());
     let mut out = BufWriter::with_capacity(OUT_BUFFER, io::stdout().lock());
@@ -84,8 +92,9 @@ fn consume(args: &Args) -> anyhow::Result<u64> {
         if flushed.is_ok() {
             membership.reached(printer.positions);
         }
+        reader.admin.set_patience(CLOSING);
         // Whatever went wrong before is the error that counts.
-        if let Err(error) = membership.leave() {
+        if let Err(error) = membership.leave(&mut reader.admin) {
             eprintln!("leaving the group: {error:#}");
         }
     }
@@ -96,16 +105,19 @@ fn consume(args: &Args) -> anyhow::Result<u64> {
 
 struct Reader<'a> {
     settings: &'a Settings,
-    bootstrap: &'a str,
+    admin: Admin,
     membership: Option<Membership>,
     assignments: Assignments,
     events: SyncSender<Event>,
+    clock: SystemClock,
+    /// When the last record was written, or the beginning.
+    heard_ms: i64,
 }
 
 impl Reader<'_> {
     /// Starts on all partitions, or on the one that is wanted.
-    fn begin(&self) -> anyhow::Result<()> {
-        let layout = await_layout(self.bootstrap, &self.settings.topic, MAX_WAIT, &SystemClock::default())?;
+    fn begin(&mut self) -> anyhow::Result<()> {
+        let layout = await_layout(&mut self.admin, &self.settings.topic, MAX_WAIT)?;
         let wanted = |partition: &i32| self.settings.partition.is_none_or(|wanted| wanted == *partition);
         let positions: Vec<_> =
             layout.into_keys().filter(wanted).map(|partition| (partition, self.settings.start)).collect();
@@ -115,57 +127,52 @@ impl Reader<'_> {
         self.fetch_from(positions)
     }
 
-    /// Starts a fetcher per leader.
-    fn fetch_from(&self, positions: Vec<(i32, Start)>) -> anyhow::Result<()> {
-        let layout = await_layout(self.bootstrap, &self.settings.topic, MAX_WAIT, &SystemClock::default())?;
-        let mut by_leader: BTreeMap<&str, Vec<(i32, Start)>> = BTreeMap::new();
-        for (partition, start) in positions {
-            let leader = layout.get(&partition).and_then(Option::as_deref);
-            let leader = leader.ok_or_else(|| anyhow!("partition {partition} has no leader"))?;
-            by_leader.entry(leader).or_default().push((partition, start));
+    /// Starts a fetcher per leader. Partitions without one come back as an event.
+    fn fetch_from(&mut self, positions: Vec<(i32, Start)>) -> anyhow::Result<()> {
+        let layout = current_layout(&mut self.admin, &self.settings.topic)?;
+        let leader = |partition: &i32| layout.get(partition).and_then(Option::as_deref);
+        let (led, waiting): (Vec<_>, Vec<_>) =
+            positions.into_iter().partition(|(partition, _)| leader(partition).is_some());
+        let mut by_leader: BTreeMap<&str, Vec<(i32, i64)>> = BTreeMap::new();
+        for (partition, offset) in self.resolve(&led)? {
+            by_leader.entry(leader(&partition).unwrap_or_default()).or_default().push((partition, offset));
         }
         for (leader, positions) in by_leader {
-            let positions = self.resolve(leader, &positions)?;
             if let Some(membership) = &self.membership {
                 membership.reached(positions.iter().copied());
             }
             let assignments = self.assignments.clone();
             fetcher::spawn(self.settings.clone(), leader.to_owned(), positions, assignments, self.events.clone())?;
         }
+        if let Some((partition, _)) = waiting.first() {
+            let why = format!("partition {partition} has no leader");
+            self.hear_again(waiting, why);
+        }
         Ok(())
     }
 
-    /// Asks the leader what earliest and latest are.
-    fn resolve(&self, leader: &str, positions: &[(i32, Start)]) -> anyhow::Result<Vec<(i32, i64)>> {
+    /// Asks the leaders what earliest and latest are.
+    fn resolve(&mut self, positions: &[(i32, Start)]) -> anyhow::Result<Vec<(i32, i64)>> {
         let mut found = Vec::with_capacity(positions.len());
-        let mut asked = Vec::new();
+        let mut asked = BTreeMap::new();
         for (partition, start) in positions {
             let timestamp = match start {
                 Start::At(offset) => {
                     found.push((*partition, *offset));
                     continue;
                 }
-                Start::Latest => -1,
-                Start::Earliest => -2,
+                Start::Latest => LATEST,
+                Start::Earliest => EARLIEST,
             };
-            let entry = ListOffsetsPartition::default().with_partition_index(*partition);
-            asked.push(entry.with_timestamp(timestamp).with_current_leader_epoch(-1));
+            asked.insert(TopicPartition::new(self.settings.topic.as_str(), *partition), timestamp);
         }
-        if asked.is_empty() {
-            return Ok(found);
-        }
-        let name = TopicName(StrBytes::from_string(self.settings.topic.clone()));
-        let request = ListOffsetsRequest::default()
-            .with_replica_id(BrokerId(-1))
-            .with_isolation_level(self.settings.read_committed.into())
-            .with_topics(vec![ListOffsetsTopic::default().with_name(name).with_partitions(asked)]);
-        let answer = Connection::open(leader)?.send(&request)?;
-        for partition in answer.topics.iter().flat_map(|topic| &topic.partitions) {
-            if partition.error_code != 0 {
-                let code = ErrorCode::answered(partition.error_code);
-                bail!("offsets of partition {}: {code}", partition.partition_index);
-            }
-            found.push((partition.partition_index, partition.offset));
+        let isolation = match self.settings.read_committed {
+            true => IsolationLevel::ReadCommitted,
+            false => IsolationLevel::ReadUncommitted,
+        };
+        for (of, offset) in self.admin.list_offsets(&asked, isolation)? {
+            let offset = offset.map_err(|code| anyhow!("offsets of partition {}: {code}", of.partition))?;
+            found.push((of.partition, offset));
         }
         Ok(found)
     }
@@ -190,7 +197,7 @@ impl Reader<'_> {
 
     /// Until there is enough, nothing comes, or Ctrl-C.
     fn print(
-        &self,
+        &mut self,
         events: &Receiver<Event>,
         printer: &mut Printer<'_>,
         progress: &mut Progress,
@@ -225,6 +232,7 @@ impl Reader<'_> {
                 Event::Read(_, Read::Fetched(fetched)) => {
                     told.clear();
                     printer.print(&fetched, progress, out)?;
+                    self.heard_ms = self.clock.monotonic_ms();
                     progress.tick();
                     if let Some(membership) = &self.membership {
                         out.flush()?;
@@ -246,23 +254,28 @@ impl Reader<'_> {
     }
 
     /// What cannot be fetched comes back as an event, to be tried again.
-    fn fetch_or_hear_of_it(&self, positions: Vec<(i32, Start)>) {
+    fn fetch_or_hear_of_it(&mut self, positions: Vec<(i32, Start)>) {
         if let Err(error) = self.fetch_from(positions.clone()) {
-            let (events, assignment) = (self.events.clone(), self.assignments.current());
-            let why = format!("{error:#}");
-            // Not from here: the channel may be full, and only this thread empties it.
-            thread::spawn(move || events.send(Event::Read(assignment, Read::Ended { positions, why })));
+            self.hear_again(positions, format!("{error:#}"));
         }
     }
 
-    /// `None` when nothing has come for as long as was said.
+    fn hear_again(&self, positions: Vec<(i32, Start)>, why: String) {
+        let (events, assignment) = (self.events.clone(), self.assignments.current());
+        // Not from here: the channel may be full, and only this thread empties it.
+        thread::spawn(move || events.send(Event::Read(assignment, Read::Ended { positions, why })));
+    }
+
+    /// `None` when no record has come for as long as was said, whatever else has.
     fn next(&self, events: &Receiver<Event>) -> Option<Event> {
         let Some(timeout) = self.settings.timeout else { return events.recv().ok() };
-        match events.recv_timeout(timeout) {
+        let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        let left_ms = self.heard_ms.saturating_add(timeout_ms).saturating_sub(self.clock.monotonic_ms());
+        match events.recv_timeout(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))) {
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {
-                eprintln!("no record has come for {} ms", timeout.as_millis());
+                eprintln!("no record has come for {timeout_ms} ms");
                 None
             }
         }

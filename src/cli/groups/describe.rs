@@ -11,7 +11,7 @@ use super::{Args, groups_meant, say_error};
 use crate::cli::admin::{Admin, Coordinator, LATEST, group_id};
 use crate::cli::consumer_protocol::assigned;
 use crate::coordinator::subscription::CONSUMER;
-use crate::types::TopicPartition;
+use crate::types::{IsolationLevel, TopicPartition};
 use crate::wire::error_code::ErrorCode;
 
 /// Stands for what is not known.
@@ -130,7 +130,8 @@ fn offset_rows(admin: &mut Admin, group: &Group) -> anyhow::Result<Vec<OffsetRow
     }
     let assigned: BTreeSet<&TopicPartition> = listed.iter().map(|(of, _)| *of).collect();
     listed.extend(committed.keys().filter(|of| !assigned.contains(of)).map(|of| (of, [MISSING; 3])));
-    let ends = admin.list_offsets(&listed.iter().map(|(of, _)| ((*of).clone(), LATEST)).collect())?;
+    let asked = listed.iter().map(|(of, _)| ((*of).clone(), LATEST)).collect();
+    let ends = admin.list_offsets(&asked, IsolationLevel::ReadUncommitted)?;
     let row = |(of, member): (&TopicPartition, [&str; 3])| OffsetRow {
         of: of.clone(),
         committed: committed.get(of).copied(),

@@ -96,7 +96,7 @@ pub struct Args {
     /// Writes lines for --from-file in place of a table
     #[arg(long)]
     export: bool,
-    /// Milliseconds to wait for each answer
+    /// Milliseconds to wait for an answer, all tries together
     #[arg(long, default_value_t = 5000)]
     timeout: u64,
     /// A file of client properties
@@ -130,7 +130,8 @@ pub fn main(args: &Args) -> ExitCode {
 
 fn run(args: &Args) -> anyhow::Result<()> {
     let mut caller = command_config::caller(args.command_config.as_deref())?;
-    caller.timeout = Duration::from_millis(args.timeout);
+    caller.patience = Duration::from_millis(args.timeout);
+    caller.timeout = caller.timeout.min(caller.patience);
     let mut admin = Admin::connect(&args.bootstrap_server, caller)?;
     match () {
         () if args.list => list::list(args, &mut admin),

@@ -20,6 +20,8 @@ use super::lines::Parts;
 use super::options::Settings;
 use super::partitioner::Partitioner;
 use super::pipe::{Event, Input, Pipe};
+use crate::cli::admin::Admin;
+use crate::cli::client::Caller;
 use crate::cli::layout::{Layout, await_layout};
 use crate::clock::{Clock, SystemClock};
 use crate::random::SystemRandom;
@@ -28,7 +30,7 @@ use crate::wire::error_code::ErrorCode;
 /// Sends the records of one topic.
 pub struct Sender<'a> {
     settings: &'a Settings,
-    bootstrap: &'a str,
+    admin: Admin,
     topic: &'a str,
     clock: SystemClock,
     layout: Layout,
@@ -52,13 +54,14 @@ pub struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     /// Waits for the topic's leaders, which may create it.
-    pub fn connect(settings: &'a Settings, bootstrap: &'a str, topic: &'a str) -> anyhow::Result<Sender<'a>> {
+    pub fn connect(settings: &'a Settings, bootstrap: &str, topic: &'a str) -> anyhow::Result<Sender<'a>> {
         let clock = SystemClock::default();
-        let layout = await_layout(bootstrap, topic, settings.max_block, &clock)?;
+        let mut admin = Admin::connect(bootstrap, Caller::default())?;
+        let layout = await_layout(&mut admin, topic, settings.max_block)?;
         let (events_in, events) = mpsc::channel();
         Ok(Sender {
             settings,
-            bootstrap,
+            admin,
             topic,
             clock,
             partitioner: Partitioner::new(&layout, &SystemRandom),
@@ -241,7 +244,7 @@ impl<'a> Sender<'a> {
             self.handle(event)?;
         }
         thread::sleep(self.settings.retry_backoff);
-        match await_layout(self.bootstrap, self.topic, self.settings.max_block, &self.clock) {
+        match await_layout(&mut self.admin, self.topic, self.settings.max_block) {
             Ok(layout) => self.layout = layout,
             Err(error) => self.why = format!("{error:#}"),
         }

@@ -54,7 +54,7 @@ impl Cluster {
 
     /// Live brokers, with their racks.
     pub fn brokers(&mut self) -> anyhow::Result<BTreeMap<i32, Option<String>>> {
-        let brokers = self.admin.client.cluster()?.brokers;
+        let brokers = self.admin.cluster()?.brokers;
         let rack = |rack: StrBytes| rack.to_string();
         Ok(brokers.into_iter().map(|broker| (broker.node_id.0, broker.rack.map(rack))).collect())
     }
@@ -166,8 +166,8 @@ impl Cluster {
             .with_configs(settings.iter().map(config).collect());
         let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
         let answer = match entity {
-            Entity::Topic(_) => self.admin.client.send(&request)?,
-            Entity::Broker(id) => self.admin.client.send_to(BrokerId(*id), &request)?,
+            Entity::Topic(_) => self.admin.ask(&request)?,
+            Entity::Broker(id) => self.admin.ask_broker(BrokerId(*id), &request)?,
         };
         for response in answer.responses {
             let code = ErrorCode::answered(response.error_code);

@@ -105,7 +105,7 @@ pub fn states(cluster: &mut Cluster, targets: &Targets) -> anyhow::Result<BTreeM
         };
         let topics = by_topic(replicas.keys().map(|replica| (&replica.of, replica.of.partition)));
         let request = DescribeLogDirsRequest::default().with_topics(Some(topics.into_iter().map(topic).collect()));
-        let answer = cluster.admin.client.send_to(BrokerId(broker), &request)?;
+        let answer = cluster.admin.ask_broker(BrokerId(broker), &request)?;
         let mut places: BTreeMap<TopicPartition, Place> = BTreeMap::new();
         for dir in answer.results.iter().filter(|dir| dir.error_code == 0) {
             for topic in &dir.topics {
@@ -169,7 +169,7 @@ fn begin(cluster: &mut Cluster, targets: &Targets) -> anyhow::Result<Vec<Replica
                 .with_topics(topics.into_iter().map(topic).collect())
         };
         let request = AlterReplicaLogDirsRequest::default().with_dirs(dirs.into_iter().map(dir).collect());
-        let answer = cluster.admin.client.send_to(BrokerId(broker), &request)?;
+        let answer = cluster.admin.ask_broker(BrokerId(broker), &request)?;
         for topic in answer.results {
             for partition in topic.partitions {
                 let of = TopicPartition::new(topic.topic_name.as_str(), partition.partition_index);
