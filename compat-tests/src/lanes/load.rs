@@ -117,13 +117,18 @@ pub fn run(
     })
 }
 
-/// Waits until `count` more batches are acknowledged, or the time is up.
+/// Waits until `count` more batches are acknowledged. `limit`: for how long there may be none.
 pub fn await_count(total: &AtomicU64, count: u64, limit: Duration) -> Result<()> {
-    let goal = total.load(Ordering::Relaxed) + count;
-    let until = Instant::now() + limit;
-    while total.load(Ordering::Relaxed) < goal {
-        ensure!(Instant::now() < until, "only {} of {goal} batches acknowledged", total.load(Ordering::Relaxed));
+    let mut seen = total.load(Ordering::Relaxed);
+    let goal = seen + count;
+    let mut until = Instant::now() + limit;
+    while seen < goal {
         thread::sleep(Duration::from_millis(1));
+        let now = total.load(Ordering::Relaxed);
+        if now > seen {
+            (seen, until) = (now, Instant::now() + limit);
+        }
+        ensure!(Instant::now() < until, "only {seen} of {goal} batches acknowledged");
     }
     Ok(())
 }
