@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::broker::{Broker, On};
 use crate::raw::Connection;
 use crate::wait::until;
+use crate::znodes::ZooKeeper;
 use crate::zookeeper::Ensemble;
 
 /// Long enough for a loaded machine; reached only by a cluster that does not heal.
@@ -188,6 +189,15 @@ impl Cluster {
         let leader = told.with_context(|| format!("{topic}-{partition} is unknown"))?.leader;
         ensure!(leader >= 0, "{topic}-{partition} has no leader");
         Ok(leader)
+    }
+
+    /// Deposes controllers until it is this broker's turn, and all know it.
+    pub fn make_controller(&self, zookeeper: &ZooKeeper, id: i32) -> Result<()> {
+        zookeeper.make_controller(id)?;
+        self.await_view("the controller", |view| {
+            ensure!(view.controller == id, "it is {}", view.controller);
+            Ok(())
+        })
     }
 
     /// Waits until no running broker's view gives a complaint.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::broker::{Broker, On};
 
@@ -159,6 +159,14 @@ impl Run {
     /// As [`Run::settled`], with how long it took.
     pub fn took(&mut self, name: impl Into<String>, result: Result<()>, took: Duration) {
         self.judged(name, Outcome::of(result), None, took);
+    }
+
+    /// As [`Run::took`]. An error when it failed: what follows from it is not played.
+    pub fn must(&mut self, name: impl Into<String>, result: Result<()>, took: Duration) -> Result<()> {
+        let (name, failed) = (name.into(), result.is_err());
+        self.took(name.clone(), result, took);
+        ensure!(!failed, "what follows is not played: {name}");
+        Ok(())
     }
 
     /// Counts a unit that was played elsewhere; `before` is why it failed the first time.

@@ -1,8 +1,9 @@
-//! The tree that brokers keep in ZooKeeper, beside what was recorded of a real Kafka 3.9.1.
+//! The tree that brokers keep in ZooKeeper, beside that of a real Kafka 3.9.1: recorded, or alive.
 //!
 //! ```text
 //!  znodes/*.txt --applied one after the other--> recorded tree --+
-//!  ZooKeeper ----------------------read whole--> tree there -----+--> complaints
+//!  another ZooKeeper --------------read whole--> tree ----- or --+--> complaints
+//!  ZooKeeper ----------------------read whole--> tree there -----+
 //! ```
 //!
 //! Paths, modes and data (as JSON) must be the same. What differs from run to run is replaced first: ids, times, addresses.
@@ -30,10 +31,13 @@ pub struct Node {
 /// Nodes by path.
 pub type Tree = BTreeMap<String, Node>;
 
+/// Kafka's epoch and ours, by path and field.
+pub type Epochs = BTreeMap<String, (i64, i64)>;
+
 /// Fields that hold epochs.
 const EPOCHS: [&str; 2] = ["leader_epoch", "controller_epoch"];
-/// How long the tree may take to become what was recorded.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Long enough for a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection to ZooKeeper of one's own.
 pub struct ZooKeeper {
@@ -47,6 +51,13 @@ impl ZooKeeper {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let client = runtime.block_on(Client::connect(to))?;
         Ok(ZooKeeper { runtime, client })
+    }
+
+    /// Makes a node that lasts as long as this connection's session.
+    pub fn hold(&self, path: &str, data: &str) -> Result<()> {
+        let held = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        self.runtime.block_on(self.client.create(path, data.as_bytes(), &held))?;
+        Ok(())
     }
 
     /// Makes a node, persistent, or writes the one that is there.
@@ -63,6 +74,32 @@ impl ZooKeeper {
 
     pub fn delete(&self, path: &str) -> Result<()> {
         Ok(self.runtime.block_on(self.client.delete(path, None))?)
+    }
+
+    /// The broker that is the controller.
+    fn controller(&self) -> Result<i32> {
+        let (node, _) = self.runtime.block_on(self.client.get_data("/controller"))?;
+        let node: Value = serde_json::from_slice(&node)?;
+        let id = node["brokerid"].as_i64().with_context(|| format!("{node} names nobody"))?;
+        Ok(i32::try_from(id)?)
+    }
+
+    /// Deposes controllers until it is this broker's turn.
+    pub fn make_controller(&self, id: i32) -> Result<()> {
+        until("its turn", PATIENCE, || {
+            let controller = self.controller()?;
+            if controller != id {
+                self.delete("/controller")?;
+            }
+            ensure!(controller == id, "broker {controller} controls");
+            Ok(())
+        })
+    }
+
+    /// The controller's.
+    pub fn epoch(&self) -> Result<i64> {
+        let (epoch, _) = self.runtime.block_on(self.client.get_data("/controller_epoch"))?;
+        Ok(std::str::from_utf8(&epoch)?.parse()?)
     }
 
     /// Everything but ZooKeeper's own.
@@ -107,8 +144,7 @@ impl ZooKeeper {
 #[derive(Default)]
 pub struct Recorded {
     tree: Tree,
-    /// Recorded epoch and epoch there, by path and field.
-    epochs: BTreeMap<String, (i64, i64)>,
+    epochs: Epochs,
 }
 
 impl Recorded {
@@ -148,53 +184,44 @@ impl Recorded {
     }
 
     /// The epochs of both when the trees are the same; else every difference.
-    fn compare(&self, there: &Tree) -> Result<BTreeMap<String, (i64, i64)>> {
-        let (mut complaints, mut epochs) = (String::new(), BTreeMap::new());
-        for (path, recorded) in &self.tree {
-            let Some(node) = there.get(path) else {
-                let _ = write!(complaints, "\n{path} is missing");
-                continue;
-            };
-            if node.ephemeral != recorded.ephemeral {
-                let _ =
-                    write!(complaints, "\n{path}: ephemeral is {}, recorded {}", node.ephemeral, recorded.ephemeral);
-            }
-            let (mut ours, mut theirs) = (normal(&node.data), normal(&recorded.data));
-            for (field, ours, theirs) in taken(&mut ours, &mut theirs) {
-                let key = format!("{path} {field}");
-                let before = self.epochs.get(&key).copied();
-                if let Some((recorded, there)) = before
-                    && (ours < there || theirs > recorded && ours == there)
-                {
-                    let _ = write!(complaints, "\n{key} went from {there} to {ours}, recorded {recorded} to {theirs}");
-                }
-                epochs.insert(key, (theirs, ours));
-            }
-            if ours != theirs {
-                let _ = write!(complaints, "\n{path}: {ours}\n  recorded: {theirs}");
-            }
-        }
-        for path in there.keys().filter(|path| self.judges(path) && !self.tree.contains_key(*path)) {
-            let _ = write!(complaints, "\n{path} is there, and was not recorded");
-        }
-        ensure!(complaints.is_empty(), "{}", complaints.trim_start());
-        Ok(epochs)
-    }
-
-    /// Whether a node that was not recorded is a complaint: not one of topics that were made for other purposes.
-    fn judges(&self, path: &str) -> bool {
-        let topic = ["/brokers/topics/", "/config/topics/"].iter().find_map(|parent| path.strip_prefix(parent));
-        let topic = topic.and_then(|rest| rest.split('/').next());
-        // Recorded topics stay judged when they are deleted.
-        let other = topic.is_some_and(|topic| !RECORDED_TOPICS.contains(&topic));
-        let passing = ["/isr_change_notification/", "/config/changes/"].iter().any(|parent| path.starts_with(parent));
-        // Producers are at work beside the recorded acts.
-        !other && !passing && path != "/latest_producer_id_block"
+    fn compare(&self, there: &Tree) -> Result<Epochs> {
+        differences(&self.tree, there, &self.epochs)
     }
 }
 
-/// The topics of the recorded steps.
-const RECORDED_TOPICS: [&str; 2] = ["t1", "r1"];
+/// The epochs of both trees when they are the same; else every difference. `before` are the epochs at the last step.
+pub fn differences(theirs: &Tree, ours: &Tree, before: &Epochs) -> Result<Epochs> {
+    // What announces a change in passing, and what each broker hands out to its producers.
+    let lasting = |path: &str| !["/config/changes/", "/latest_producer_id_block"].iter().any(|it| path.starts_with(it));
+    let (mut complaints, mut epochs) = (String::new(), Epochs::new());
+    for (path, node) in theirs.iter().filter(|(path, _)| lasting(path)) {
+        let Some(our) = ours.get(path) else {
+            let _ = write!(complaints, "\n{path} is missing");
+            continue;
+        };
+        if our.ephemeral != node.ephemeral {
+            let _ = write!(complaints, "\n{path}: ephemeral is {}, on Kafka {}", our.ephemeral, node.ephemeral);
+        }
+        let (mut our, mut their) = (normal(&our.data), normal(&node.data));
+        for (field, ours, theirs) in taken(&mut our, &mut their) {
+            let key = format!("{path} {field}");
+            if let Some(&(their_last, our_last)) = before.get(&key)
+                && (ours < our_last || theirs > their_last && ours == our_last)
+            {
+                let _ = write!(complaints, "\n{key} went from {our_last} to {ours}, on Kafka {their_last} to {theirs}");
+            }
+            epochs.insert(key, (theirs, ours));
+        }
+        if our != their {
+            let _ = write!(complaints, "\n{path}: {our}\n  on Kafka: {their}");
+        }
+    }
+    for path in ours.keys().filter(|path| lasting(path) && !theirs.contains_key(*path)) {
+        let _ = write!(complaints, "\n{path} is there, and not on Kafka");
+    }
+    ensure!(complaints.is_empty(), "{}", complaints.trim_start());
+    Ok(epochs)
+}
 
 /// Takes the epochs out of both: field, epoch there, recorded epoch.
 fn taken(ours: &mut Value, theirs: &mut Value) -> Vec<(&'static str, i64, i64)> {
@@ -211,19 +238,6 @@ fn taken(ours: &mut Value, theirs: &mut Value) -> Vec<(&'static str, i64, i64)> 
     };
     let both = EPOCHS.iter().filter_map(|field| Some((*field, number(ours, field)?, number(theirs, field)?)));
     both.collect()
-}
-
-/// What two clusters that went through the same must have in common, by path: everything but epochs and what announces a
-/// change in passing.
-pub fn common(tree: &Tree) -> BTreeMap<String, (bool, Value)> {
-    let passing = ["/isr_change_notification/", "/config/changes/", "/latest_producer_id_block"];
-    let kept = tree.iter().filter(|(path, _)| !passing.iter().any(|parent| path.starts_with(parent)));
-    let neutral = |(path, node): (&String, &Node)| {
-        let mut data = normal(&node.data);
-        taken(&mut data.clone(), &mut data);
-        (path.clone(), (node.ephemeral, data))
-    };
-    kept.map(neutral).collect()
 }
 
 /// Data as JSON, without what differs from run to run. Text that is no JSON is a JSON string.
@@ -291,20 +305,10 @@ mod tests {
             steps.compare(&more)
         };
         with("/brokers/topics/t1/partitions/9").expect_err("not recorded");
-        with("/brokers/topics/other").expect("nobody's concern");
+        with("/config/changes/config_change_0000000001").expect("announced in passing");
         let mut ephemeral = there(1, 0);
         ephemeral.values_mut().for_each(|node| node.ephemeral = true);
         steps.compare(&ephemeral).expect_err("another mode");
-    }
-
-    #[test]
-    fn two_clusters_have_all_but_epochs_in_common() {
-        assert_eq!(common(&there(1, 3)), common(&there(1, 9)));
-        assert_ne!(common(&there(1, 3)), common(&there(2, 3)));
-        let mut announced = there(1, 3);
-        let path = "/config/changes/config_change_0000000001".to_owned();
-        announced.insert(path, Node { ephemeral: false, data: String::new() });
-        assert_eq!(common(&announced), common(&there(1, 3)));
     }
 
     #[test]

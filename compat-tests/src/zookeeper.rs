@@ -21,8 +21,10 @@ use crate::wait::until;
 const DEBIAN: &str = "/usr/share/java/zookeeper.jar";
 /// Long enough for a loaded machine; reached only by a server that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// In ms. Sessions last between 2 and 20 of it.
+/// In ms. Sessions last two of it or longer.
 const TICK: u32 = 500;
+/// The longest session that is granted.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// The servers, numbered from 1. Killed when dropped.
 pub struct Ensemble {
@@ -65,9 +67,10 @@ impl Ensemble {
             fs::write(server.data().join("myid"), format!("{number}\n"))?;
             let text = format!(
                 "dataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\ntickTime={TICK}\ninitLimit=20\nsyncLimit=10\n\
-                 maxClientCnxns=0\nadmin.enableServer=false\n{members}",
+                 maxSessionTimeout={}\nmaxClientCnxns=0\nadmin.enableServer=false\n{members}",
                 server.data().display(),
-                server.port
+                server.port,
+                LONGEST.as_millis()
             );
             fs::write(server.properties(), text)?;
         }

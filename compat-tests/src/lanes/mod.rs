@@ -27,6 +27,7 @@ mod sarama;
 mod suites;
 mod tools;
 mod tools_twin;
+mod transcripts;
 mod zookeeper_tools;
 
 use crate::lane::Lane;
@@ -83,12 +84,17 @@ pub const ALL: &[Lane] = &[
     },
     Lane {
         name: "zookeeper-tools",
-        what: "Kafka 2.8.2's tools, which speak to ZooKeeper, on three brokers and on a real Kafka's (full form only)",
+        what: "Kafka's tools, those of 2.8.2 that speak to ZooKeeper too, on three brokers and on a real Kafka's",
         run: zookeeper_tools::lane,
     },
     Lane {
+        name: "transcripts",
+        what: "the nodes in ZooKeeper after acts that were recorded of a real Kafka (full form only)",
+        run: transcripts::lane,
+    },
+    Lane {
         name: "mixed",
-        what: "Klamm and a real Kafka 3.9.1 in one cluster, under either's controller (full form only)",
+        what: "Klamm and a real Kafka 3.9.1 in one cluster, under either's controller",
         run: mixed::lane,
     },
     Lane {

@@ -34,7 +34,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// A tool by its script's name.
-fn class(script: &str) -> Result<&'static str> {
+pub fn class(script: &str) -> Result<&'static str> {
     Ok(match script {
         "kafka-acls" => "kafka.admin.AclCommand",
         "kafka-cluster" => "org.apache.kafka.tools.ClusterTool",
@@ -114,18 +114,16 @@ impl Asked {
 
 /// What two brokers must have in common of what a tool said.
 #[derive(Debug, PartialEq, Eq)]
-struct Common {
-    code: i32,
-    lines: Vec<String>,
-    exceptions: BTreeSet<String>,
+pub struct Common {
+    pub code: i32,
+    pub lines: Vec<String>,
+    pub exceptions: BTreeSet<String>,
 }
 
 impl Common {
-    fn of(said: &Said, broker: &Broker) -> Common {
-        let neutral = said
-            .out
-            .replace(&broker.log_dir().display().to_string(), "<dir>")
-            .replace(&format!(":{}", broker.port()), ":<port>");
+    /// `own` is what brokers have of their own, each with what it is replaced by.
+    pub fn of(said: &Said, own: &[(String, String)]) -> Common {
+        let neutral = own.iter().fold(said.out.clone(), |text, (own, common)| text.replace(own, common));
         let mut lines: Vec<String> =
             neutral.lines().filter(|line| !is_sentence(line)).map(|line| without_own(&in_order(line))).collect();
         lines.sort();
@@ -202,7 +200,10 @@ fn same(tools: &JavaTools, brokers: &[Broker; 2], asked: &Asked, files: &Path) -
     for broker in brokers {
         said.push(asked.run(tools, broker, files)?);
     }
-    let [kafka, klamm] = [0, 1].map(|which| Common::of(&said[which], &brokers[which]));
+    let [kafka, klamm] = [0, 1].map(|which| {
+        let (dir, port) = (brokers[which].log_dir().display().to_string(), format!(":{}", brokers[which].port()));
+        Common::of(&said[which], &[(dir, "<dir>".to_owned()), (port, ":<port>".to_owned())])
+    });
     ensure!(
         kafka == klamm,
         "on Kafka: {} {:?}\n{}\non Klamm: {} {:?}\n{}\nwhich said: {}",

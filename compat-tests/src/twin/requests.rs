@@ -1,16 +1,18 @@
 //! Requests in few words.
 
 use bytes::Bytes;
+use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{
-    BrokerId, CreateTopicsRequest, FetchRequest, ListOffsetsRequest, ProduceRequest, RequestKind, TopicName,
-    TransactionalId,
+    AlterClientQuotasRequest, BrokerId, CreateTopicsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+    ListOffsetsRequest, ProduceRequest, RequestKind, TopicName, TransactionalId,
 };
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
@@ -105,4 +107,45 @@ pub fn list_offsets(topic: &str, wanted: &[(i32, i64)]) -> ListOffsetsRequest {
     });
     let topic = ListOffsetsTopic::default().with_name(topic_name(topic)).with_partitions(partitions.collect());
     ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![topic])
+}
+
+/// Operations of IncrementalAlterConfigs.
+pub const SET: i8 = 0;
+pub const DELETE: i8 = 1;
+
+pub fn incremental(resources: &[(i8, &str, &[(&str, i8, Option<&str>)])], validate_only: bool) -> RequestKind {
+    let resources = resources.iter().map(|(kind, name, configs)| {
+        let configs = configs.iter().map(|(key, operation, value)| {
+            AlterableConfig::default()
+                .with_name(text(key))
+                .with_config_operation(*operation)
+                .with_value(value.map(text))
+        });
+        AlterConfigsResource::default()
+            .with_resource_type(*kind)
+            .with_resource_name(text(name))
+            .with_configs(configs.collect())
+    });
+    let request = IncrementalAlterConfigsRequest::default().with_resources(resources.collect());
+    RequestKind::IncrementalAlterConfigs(request.with_validate_only(validate_only))
+}
+
+/// Type and name; `None` is the default.
+pub type Entity<'a> = &'a [(&'a str, Option<&'a str>)];
+/// Key and value; `None` removes.
+pub type Ops<'a> = &'a [(&'a str, Option<f64>)];
+
+pub fn alter_quotas(changes: &[(Entity, Ops)], validate_only: bool) -> RequestKind {
+    let entries = changes.iter().map(|(entity, ops)| {
+        let entity = entity
+            .iter()
+            .map(|(kind, name)| EntityData::default().with_entity_type(text(kind)).with_entity_name(name.map(text)));
+        let ops = ops.iter().map(|(key, value)| {
+            OpData::default().with_key(text(key)).with_value(value.unwrap_or(0.0)).with_remove(value.is_none())
+        });
+        EntryData::default().with_entity(entity.collect()).with_ops(ops.collect())
+    });
+    RequestKind::AlterClientQuotas(
+        AlterClientQuotasRequest::default().with_entries(entries.collect()).with_validate_only(validate_only),
+    )
 }

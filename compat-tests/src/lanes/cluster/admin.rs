@@ -3,14 +3,20 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use bytes::Bytes;
 use kafka_protocol::messages::alter_partition_reassignments_request::{ReassignablePartition, ReassignableTopic};
+use kafka_protocol::messages::alter_user_scram_credentials_request::{
+    ScramCredentialDeletion, ScramCredentialUpsertion,
+};
 use kafka_protocol::messages::create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic};
 use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::*;
 
 use crate::cluster::Cluster;
 use crate::raw::Connection;
-use crate::twin::requests::{assigned, create, text, topic_name, with_configs};
+use crate::twin::requests::{
+    DELETE, Entity, SET, alter_quotas, assigned, create, incremental, text, topic_name, with_configs,
+};
 use crate::wait::until;
 
 /// In ms.
@@ -87,6 +93,48 @@ pub fn delete_topic(cluster: &Cluster, topic: &str) -> Result<()> {
         bail!("no DeleteTopics response")
     };
     accepted("delete", answer.responses.iter().map(|topic| topic.error_code))
+}
+
+/// Sets or, with `None`, deletes configs of a topic or of a broker, as the broker at `address` is asked to.
+pub fn alter_configs(address: &str, kind: i8, name: &str, changes: &[(&str, Option<&str>)]) -> Result<()> {
+    let changes: Vec<(&str, i8, Option<&str>)> =
+        changes.iter().map(|&(key, value)| (key, if value.is_some() { SET } else { DELETE }, value)).collect();
+    let request = incremental(&[(kind, name, &changes)], false);
+    let answer = Connection::open(address)?.ask(ApiKey::IncrementalAlterConfigs, 1, &request)?;
+    let ResponseKind::IncrementalAlterConfigs(answer) = answer else { bail!("no IncrementalAlterConfigs response") };
+    accepted("alter configs", answer.responses.iter().map(|resource| resource.error_code))
+}
+
+/// Sets or deletes a quota of an entity: its types with names, `None` for the default.
+pub fn alter_quota(address: &str, entity: Entity, key: &str, value: Option<f64>) -> Result<()> {
+    let request = alter_quotas(&[(entity, &[(key, value)])], false);
+    let answer = Connection::open(address)?.ask(ApiKey::AlterClientQuotas, 1, &request)?;
+    let ResponseKind::AlterClientQuotas(answer) = answer else { bail!("no AlterClientQuotas response") };
+    accepted("alter quotas", answer.entries.iter().map(|entry| entry.error_code))
+}
+
+/// Gives a user a credential, its salt and its salted password after 4,096 rounds, or takes the one there is.
+pub fn alter_scram(cluster: &Cluster, user: &str, mechanism: i8, credential: Option<(Bytes, Bytes)>) -> Result<()> {
+    let mut request = AlterUserScramCredentialsRequest::default();
+    match credential {
+        Some((salt, salted)) => request.upsertions.push(
+            ScramCredentialUpsertion::default()
+                .with_name(text(user))
+                .with_mechanism(mechanism)
+                .with_iterations(4096)
+                .with_salt(salt)
+                .with_salted_password(salted),
+        ),
+        None => {
+            request.deletions.push(ScramCredentialDeletion::default().with_name(text(user)).with_mechanism(mechanism))
+        }
+    }
+    let request = RequestKind::AlterUserScramCredentials(request);
+    let ResponseKind::AlterUserScramCredentials(answer) = ask(cluster, ApiKey::AlterUserScramCredentials, 0, &request)?
+    else {
+        bail!("no AlterUserScramCredentials response")
+    };
+    accepted("alter SCRAM credentials", answer.results.iter().map(|result| result.error_code))
 }
 
 /// The broker that coordinates this group, once there is one.

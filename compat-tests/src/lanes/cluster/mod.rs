@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  step: act ─ wait until the ISR is what it must be ─ every partition acknowledges again ─ each acknowledged record is
-//!        checked ─ znodes beside those of a real Kafka after the same act
+//!        checked
 //! ```
 //!
 //! What was acknowledged by all is there once, at its offset, in its order. What a leader acknowledged alone may be lost
@@ -22,12 +22,12 @@ use crate::broker::On;
 use crate::cluster::{Cluster, View};
 use crate::lane::{Run, skip};
 use crate::wait::until;
-use crate::znodes::{Recorded, ZooKeeper};
+use crate::znodes::ZooKeeper;
 use group::{GROUP, Member};
 use load::{ALL, Load, ONE, REPLICAS};
 
 const BROKERS: [i32; 3] = [1, 2, 3];
-/// Of the recorded steps: the first broker is the controller.
+/// The first broker is the controller.
 const START: [i32; 3] = [2, 1, 3];
 const SETTINGS: &[(&str, &str)] = &[
     ("broker.rack", "dc1"),
@@ -57,7 +57,7 @@ pub fn lane(run: &mut Run) -> Result<()> {
     admin::create_topic(&cluster, ONE, REPLICAS, &[("min.insync.replicas", Some("1"))])?;
     cluster.await_isr(&LOADED, &BROKERS)?;
     let load = Load::start(&cluster)?;
-    let mut play = Play { run, cluster, zookeeper, recorded: Recorded::default(), load };
+    let mut play = Play { run, cluster, zookeeper, load };
     let result = play.all();
     if result.is_err() || play.run.failures() > 0 {
         println!("{}", play.cluster.log_tails(20));
@@ -69,18 +69,15 @@ struct Play<'a> {
     run: &'a mut Run,
     cluster: Cluster,
     zookeeper: ZooKeeper,
-    recorded: Recorded,
     load: Load,
 }
 
 impl Play<'_> {
-    /// The whole form also puts the znodes beside recorded ones, which a machine that stalls a broker for longer than its
-    /// session would disturb.
     fn all(&mut self) -> Result<()> {
+        self.a_leader_dies()?;
         if self.run.full() {
-            self.recorded_steps()?;
-        } else {
-            self.a_leader_dies()?;
+            self.a_follower_is_stopped()?;
+            self.the_controller_is_deposed()?;
         }
         self.back_at_once()?;
         self.a_leader_is_stopped()?;
@@ -141,44 +138,10 @@ impl Play<'_> {
             }
             Err(error) => (name.to_owned(), Err(error)),
         };
-        self.settle(name, result, since.elapsed())
+        self.run.must(name, result, since.elapsed())
     }
 
-    /// Counts a unit; what follows a failed one is not played.
-    fn settle(&mut self, name: String, result: Result<()>, took: Duration) -> Result<()> {
-        let failed = result.as_ref().err().map(|error| format!("{error:#}"));
-        let unit = name.clone();
-        self.run.took(name, result, took);
-        ensure!(failed.is_none(), "what follows is not played: {unit}");
-        Ok(())
-    }
-
-    /// The znodes come to be what was recorded after the same act on a real Kafka.
-    fn znodes(&mut self, name: &str) -> Result<()> {
-        let started = Instant::now();
-        let title = self.recorded.apply(name)?;
-        let result = self.recorded.await_same(&self.zookeeper);
-        self.settle(format!("znodes: {title}"), result, started.elapsed())
-    }
-
-    /// The acts of which znodes were recorded.
-    fn recorded_steps(&mut self) -> Result<()> {
-        self.znodes("01-fresh")?;
-        let configs = [("min.insync.replicas", Some("1")), ("retention.ms", Some("3600000"))];
-        admin::create_topic(&self.cluster, "t1", &[&[2, 1, 3], &[1, 3, 2], &[3, 2, 1]], &configs)?;
-        self.znodes("02-create-topic")?;
-        admin::add_partition(&self.cluster, "t1", 4, &[2, 3, 1])?;
-        self.znodes("03-create-partitions")?;
-        self.step("kill -9 of a leader", |cluster, _| {
-            cluster.kill(&[1])?;
-            cluster.await_isr(&LOADED, &[2, 3])
-        })?;
-        self.znodes("08-kill9-broker")?;
-        self.step("it comes back", |cluster, _| back(cluster, &[1]))?;
-        self.cluster.await_isr(&["t1"], &BROKERS)?;
-        self.znodes("09-broker-returns")?;
-        admin::elect_preferred(&self.cluster, "t1", &[1])?;
-        self.znodes("10-preferred-election")?;
+    fn a_follower_is_stopped(&mut self) -> Result<()> {
         self.step("the preferred leaders lead again", |cluster, _| {
             LOADED.iter().try_for_each(|topic| admin::elect_preferred(cluster, topic, &[0, 1, 2]))?;
             // What the old leaders acknowledge to the end belongs to this step.
@@ -193,23 +156,19 @@ impl Play<'_> {
             cluster.stop(3)?;
             cluster.await_isr(&LOADED, &[1, 2])
         })?;
-        self.znodes("11-controlled-shutdown")?;
-        self.step("it comes back", |cluster, _| back(cluster, &[3]))?;
-        self.cluster.await_isr(&["t1"], &BROKERS)?;
-        self.znodes("12-after-controlled-shutdown-return")?;
-        admin::create_topic(&self.cluster, "r1", &[&[2, 1]], &[])?;
-        self.znodes("14b-topic-r1")?;
-        self.cluster.broker(3)?.pause()?;
-        let asked =
-            admin::reassign(&self.cluster, "r1", 0, &[1, 3]).and_then(|()| self.znodes("15-reassignment-running"));
-        self.cluster.broker(3)?.resume()?;
-        asked?;
-        self.znodes("16-reassignment-done")?;
+        self.step("it comes back", |cluster, _| back(cluster, &[3]))
+    }
+
+    /// As an operator does who wants another controller.
+    fn the_controller_is_deposed(&mut self) -> Result<()> {
+        let before = self.zookeeper.epoch()?;
         self.zookeeper.delete("/controller")?;
-        self.znodes("17-controller-failover")?;
         self.step("/controller was deleted by hand", |cluster, _| cluster.await_whole())?;
-        admin::delete_topic(&self.cluster, "t1")?;
-        self.znodes("18-delete-topic")
+        until("another epoch", Duration::from_secs(60), || {
+            let epoch = self.zookeeper.epoch()?;
+            ensure!(epoch > before, "it is {epoch}");
+            Ok(())
+        })
     }
 
     /// A broker that was killed is started at once: it does not wait until its session is over, and others have seen that
@@ -351,7 +310,7 @@ impl Play<'_> {
             })
         });
         let name = format!("all replicas are the same, byte for byte; {acknowledged} records were acknowledged");
-        self.settle(name, result, started.elapsed())
+        self.run.must(name, result, started.elapsed())
     }
 }
 

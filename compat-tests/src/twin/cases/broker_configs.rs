@@ -3,8 +3,9 @@
 use anyhow::Result;
 use kafka_protocol::messages::ApiKey;
 
+use super::super::requests::{DELETE, SET, incremental};
 use super::super::script::Script;
-use super::configs::{BROKER, DELETE, SET, describe_request, incremental};
+use super::configs::{BROKER, describe_request};
 
 /// Changed after each change: brokers are told of changes in their order, so one that knows this one knows those before.
 const LAST: &str = "log.retention.ms";

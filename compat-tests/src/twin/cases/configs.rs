@@ -3,11 +3,10 @@
 use anyhow::Result;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::{
-    AlterConfigsRequest, ApiKey, DescribeConfigsRequest, IncrementalAlterConfigsRequest, RequestKind,
-    alter_configs_request, incremental_alter_configs_request,
+    AlterConfigsRequest, ApiKey, DescribeConfigsRequest, RequestKind, alter_configs_request,
 };
 
-use super::super::requests::text;
+use super::super::requests::{DELETE, SET, incremental, text};
 use super::super::script::Script;
 use super::produce::topic;
 
@@ -98,28 +97,8 @@ fn full(resources: &[(i8, &str, &[(&str, Option<&str>)])], validate_only: bool) 
     )
 }
 
-pub const SET: i8 = 0;
-pub const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
-
-pub fn incremental(resources: &[(i8, &str, &[(&str, i8, Option<&str>)])], validate_only: bool) -> RequestKind {
-    use incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
-    let resources = resources.iter().map(|(kind, name, configs)| {
-        let configs = configs.iter().map(|(key, operation, value)| {
-            AlterableConfig::default()
-                .with_name(text(key))
-                .with_config_operation(*operation)
-                .with_value(value.map(text))
-        });
-        AlterConfigsResource::default()
-            .with_resource_type(*kind)
-            .with_resource_name(text(name))
-            .with_configs(configs.collect())
-    });
-    let request = IncrementalAlterConfigsRequest::default().with_resources(resources.collect());
-    RequestKind::IncrementalAlterConfigs(request.with_validate_only(validate_only))
-}
 
 /// The topic's own configs after a change. Changes travel through ZooKeeper: asked until both brokers show `key` as `value`.
 fn after(script: &mut Script, name: &str) -> Result<()> {

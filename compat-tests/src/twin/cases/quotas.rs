@@ -4,40 +4,18 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_client_quotas_request::ComponentData;
 use kafka_protocol::messages::{
-    AlterClientQuotasRequest, ApiKey, CreatePartitionsRequest, DeleteTopicsRequest, DescribeClientQuotasRequest,
-    RequestKind,
+    ApiKey, CreatePartitionsRequest, DeleteTopicsRequest, DescribeClientQuotasRequest, RequestKind,
 };
 
-use super::super::requests::{counted, create, text, topic_name};
+use super::super::requests::{Entity, Ops, alter_quotas as alter, counted, create, text, topic_name};
 use super::super::script::Script;
 
 /// Longer than a change takes to reach a broker.
 const CHANGED: Duration = Duration::from_millis(150);
-
-/// Type and name; `None` is the default.
-type Entity<'a> = &'a [(&'a str, Option<&'a str>)];
-/// Key and value; `None` removes.
-type Ops<'a> = &'a [(&'a str, Option<f64>)];
-
-fn alter(changes: &[(Entity, Ops)], validate_only: bool) -> RequestKind {
-    let entries = changes.iter().map(|(entity, ops)| {
-        let entity = entity
-            .iter()
-            .map(|(kind, name)| EntityData::default().with_entity_type(text(kind)).with_entity_name(name.map(text)));
-        let ops = ops.iter().map(|(key, value)| {
-            OpData::default().with_key(text(key)).with_value(value.unwrap_or(0.0)).with_remove(value.is_none())
-        });
-        EntryData::default().with_entity(entity.collect()).with_ops(ops.collect())
-    });
-    RequestKind::AlterClientQuotas(
-        AlterClientQuotasRequest::default().with_entries(entries.collect()).with_validate_only(validate_only),
-    )
-}
 
 fn describe(components: &[(&str, i8, Option<&str>)], strict: bool) -> RequestKind {
     let components = components.iter().map(|(kind, match_type, name)| {
