@@ -93,14 +93,10 @@ fn judge(run: &mut Run, suite: &dyn Suite) -> Result<()> {
         }
     });
     for (piece, unit, before) in failed {
-        let again = play(suite, &piece).into_iter().find(|finding| finding.unit == unit);
-        let again = again.unwrap_or_else(|| Finding {
-            unit: unit.clone(),
-            verdict: Verdict::Failed("not reached when run alone".to_owned()),
-            took: Duration::ZERO,
-        });
-        let second = outcome(&mut left_out, &again);
-        run.judged(unit, second, Some(before), again.took);
+        for again in second_time(&piece, &unit, play(suite, &piece)) {
+            let second = outcome(&mut left_out, &again);
+            run.judged(again.unit, second, Some(before.clone()), again.took);
+        }
     }
     if run.full() {
         let stale = left_out.unused();
@@ -111,6 +107,19 @@ fn judge(run: &mut Run, suite: &dyn Suite) -> Result<()> {
         scores::write(run)?;
     }
     Ok(())
+}
+
+/// What the piece of a failed unit says of it when it is played again. A piece that could not be played was a unit itself;
+/// when it can, all its units are judged for the first time.
+fn second_time(piece: &str, unit: &str, mut findings: Vec<Finding>) -> Vec<Finding> {
+    if unit != piece {
+        findings.retain(|finding| finding.unit == unit);
+    }
+    if findings.is_empty() {
+        let verdict = Verdict::Failed("not reached when run alone".to_owned());
+        findings.push(Finding { unit: unit.to_owned(), verdict, took: Duration::ZERO });
+    }
+    findings
 }
 
 /// Plays the pieces, so many at once, and says what was found as each one ends.
@@ -168,4 +177,24 @@ fn crate_sources(name: &str) -> Result<std::path::PathBuf> {
         packages.iter().find(|package| package["name"] == name).and_then(|found| found["manifest_path"].as_str());
     let folder = manifest.and_then(|manifest| Path::new(manifest).parent());
     folder.map(Path::to_path_buf).ok_or_else(|| anyhow!("cargo knows no crate {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_units_of_a_piece_that_could_not_be_played_are_judged_when_it_can() {
+        let played = || {
+            let passed = |unit: &str| Finding { unit: unit.to_owned(), verdict: Verdict::Passed, took: Duration::ZERO };
+            vec![passed("a"), passed("b")]
+        };
+        let units = |unit: &str| -> Vec<(String, bool)> {
+            let again = second_time("file", unit, played());
+            again.into_iter().map(|one| (one.unit, matches!(one.verdict, Verdict::Passed))).collect()
+        };
+        assert_eq!(units("file"), [("a".to_owned(), true), ("b".to_owned(), true)]);
+        assert_eq!(units("b"), [("b".to_owned(), true)]);
+        assert_eq!(units("gone"), [("gone".to_owned(), false)]);
+    }
 }

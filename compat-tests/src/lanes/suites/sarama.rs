@@ -7,14 +7,14 @@
 //!    +- `docker compose stop kafka-N`: a script --> this program --SIGTERM--> broker N
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -29,8 +29,10 @@ use crate::cluster::Cluster;
 use crate::daemon::Daemon;
 use crate::lane::{Run, skip};
 use crate::lanes::checks::Verdict;
+use crate::lanes::cluster::admin;
 use crate::proc::{self, tail, tool};
 use crate::wait::until;
+use crate::znodes::ZooKeeper;
 
 const PACKAGE: &str = "github.com/IBM/sarama";
 const TOXIPROXY: (&str, &str) = ("toxiproxy", "github.com/Shopify/toxiproxy/v2/cmd/server");
@@ -39,7 +41,7 @@ const BROKERS: [i32; 5] = [1, 2, 3, 4, 5];
 const PROXIES: u16 = 29_090;
 /// The brokers' listeners behind them: the same way.
 const BEHIND: u16 = 28_090;
-/// Those of its `docker-compose.yml`.
+/// Those of its `docker-compose.yml`, and that records stamped long ago stay.
 const SETTINGS: &[(&str, &str)] = &[
     ("listeners", "INTERNAL://127.0.0.1:{port},LOCAL://127.0.0.1:2809{id}"),
     ("advertised.listeners", "INTERNAL://127.0.0.1:{port},LOCAL://localhost:2909{id}"),
@@ -52,11 +54,14 @@ const SETTINGS: &[(&str, &str)] = &[
     ("zookeeper.session.timeout.ms", "6000"),
     ("auto.create.topics.enable", "false"),
     ("group.initial.rebalance.delay.ms", "0"),
+    ("log.retention.ms", "-1"),
 ];
 /// For the tests of one file.
 const LIMIT: Duration = Duration::from_secs(900);
 
-struct Sarama {
+struct Sarama<'a> {
+    cluster: &'a Mutex<&'a mut Cluster>,
+    zookeeper: ZooKeeper,
     program: PathBuf,
     folder: PathBuf,
     /// Tests by the name of their file; whether each is judged.
@@ -85,10 +90,11 @@ pub fn lane(run: &mut Run) -> Result<()> {
         let mut left_out = LeftOut::read(run.lane)?;
         let tests = tests(&built.folder, |test| left_out.reason(test).is_none())?;
         let toxiproxy = format!("http://{address}");
-        let suite = Sarama { program: built.program, folder: built.folder, tests, toxiproxy, bin };
-        let cluster = Mutex::new(cluster);
+        let zookeeper = ZooKeeper::connect(&cluster.zookeeper.connect_string())?;
+        let cluster = &Mutex::new(cluster);
+        let suite = Sarama { cluster, zookeeper, program: built.program, folder: built.folder, tests, toxiproxy, bin };
         thread::scope(|scope| {
-            scope.spawn(|| answer(&control, &cluster));
+            scope.spawn(|| answer(&control, cluster));
             let judged = judge(run, &suite);
             // Ends the other thread.
             let asked = ask(&control, END);
@@ -184,7 +190,7 @@ fn ask(control: &TcpListener, words: &str) -> Result<()> {
 fn compose(words: &str, cluster: &Mutex<&mut Cluster>) -> Result<String> {
     let words: Vec<&str> = words.split_whitespace().collect();
     let id = words.last().and_then(|word| word.strip_prefix("kafka-")?.parse().ok());
-    let mut cluster = cluster.lock().map_err(|_| anyhow!("a call before this one has panicked"))?;
+    let mut cluster = locked(cluster)?;
     let broker = cluster.broker(id.with_context(|| format!("no broker is named in {words:?}"))?)?;
     match words[..] {
         ["compose", "stop", _] => broker.stop_in_order().map(|()| String::new()),
@@ -194,7 +200,23 @@ fn compose(words: &str, cluster: &Mutex<&mut Cluster>) -> Result<String> {
     }
 }
 
-impl Suite for Sarama {
+impl Sarama<'_> {
+    /// Deletes what was made so far, to the end. Each process does so itself, and makes its topics anew as soon as metadata
+    /// no longer shows them; those that a controller has not deleted whole by then are never made, on a real Kafka either.
+    fn delete_topics(&self) -> Result<()> {
+        let cluster = locked(self.cluster)?;
+        let topics: BTreeSet<String> = cluster.view()?.partitions.into_keys().map(|(topic, _)| topic).collect();
+        let own: Vec<String> = topics.into_iter().filter(|topic| !topic.starts_with("__")).collect();
+        own.iter().try_for_each(|topic| admin::delete_topic(&cluster, topic))?;
+        until("the topics to be gone", Duration::from_secs(60), || {
+            let tree = self.zookeeper.tree()?;
+            let left = own.iter().find(|topic| tree.contains_key(&format!("/brokers/topics/{topic}")));
+            left.map_or(Ok(()), |topic| bail!("{topic} is there"))
+        })
+    }
+}
+
+impl Suite for Sarama<'_> {
     fn pieces(&self) -> Vec<String> {
         self.tests.keys().cloned().collect()
     }
@@ -223,11 +245,16 @@ impl Suite for Sarama {
         command.arg(format!("-test.timeout={}s", LIMIT.as_secs()));
         command.env("TOXIPROXY_ADDR", &self.toxiproxy).env("KAFKA_VERSION", "3.9.1");
         command.env("PATH", format!("{}:{path}", self.bin.path().display()));
+        self.delete_topics()?;
         let said = proc::run(&mut command, b"", LIMIT + Duration::from_secs(20))?.all();
         ensure!(said.contains("=== RUN"), "no test was begun: {}", tail(&said, 12));
         findings.extend(go_tests::findings(&said, piece));
         Ok(findings)
     }
+}
+
+fn locked<'a, 'b>(cluster: &'a Mutex<&'b mut Cluster>) -> Result<MutexGuard<'a, &'b mut Cluster>> {
+    cluster.lock().map_err(|_| anyhow!("who held the brokers has panicked"))
 }
 
 fn not_played(test: &str) -> Finding {
