@@ -7,16 +7,27 @@ use super::table::LeaderAndIsr;
 use crate::storage::log::Log;
 use crate::types::{BrokerId, LeaderEpoch};
 
-/// Whether `change` names `me` leader of a partition that must have been written before. Without a log the disk was emptied
-/// or swapped.
+/// Whether `change` names `me` leader of a partition that must have been written before.
+fn leads_on(change: &LeaderAndIsr, me: BrokerId) -> bool {
+    change.leader == me && was_written(change)
+}
+
+fn was_written(change: &LeaderAndIsr) -> bool {
+    !change.is_new && !change.recovering && change.leader_epoch > LeaderEpoch(0)
+}
+
+/// Whether `me` is to lead a partition that must have been written before, now or as soon as the controller has heard that it
+/// lives. Without a log the disk was emptied or swapped: one that is made while nobody leads would be there when it is named.
 pub(super) fn must_have_its_log(change: &LeaderAndIsr, me: BrokerId) -> bool {
-    change.leader == me && !change.is_new && !change.recovering && change.leader_epoch > LeaderEpoch(0)
+    let others_may_have_it = change.replicas.iter().any(|id| *id != me);
+    let is_next = change.leader == BrokerId::NONE && change.isr.contains(&me) && others_may_have_it;
+    leads_on(change, me) || is_next && was_written(change)
 }
 
 /// Whether `log` ends below what it knew to be committed while another replica may have that.
 pub(super) fn is_too_short(log: &Log, change: &LeaderAndIsr, me: BrokerId) -> bool {
     let has_it_alone = change.replicas.iter().all(|id| *id == me);
-    if !must_have_its_log(change, me) || has_it_alone {
+    if !leads_on(change, me) || has_it_alone {
         return false;
     }
     let Some(committed) = log.falls_short_of() else { return false };
@@ -102,6 +113,19 @@ mod tests {
         assert_eq!(apply(&bench, change(2, 8, &[1, 2])), ErrorCode::None);
         assert_eq!(apply(&bench, change(1, 9, &[1, 2])), ErrorCode::None, "what was given up is not missed any more");
         bench.restarted(|dir| assert_eq!(checkpointed(dir), Offset(5)));
+    }
+
+    #[test]
+    fn who_lost_its_log_makes_none_before_another_leads() {
+        let bench = bench(TopicConfig::default());
+        let nobody = LeaderAndIsr { replicas: ids(&[1, 2]), ..change(-1, 3, &[1]) };
+        assert_eq!(apply(&bench, nobody), ErrorCode::KafkaStorageError, "it would be there when it is named");
+        let named = LeaderAndIsr { replicas: ids(&[1, 2]), ..change(1, 4, &[1]) };
+        assert_eq!(apply(&bench, named), ErrorCode::KafkaStorageError);
+        assert!(bench.table.logs().get(&TopicPartition::new("t", 0)).is_none());
+        assert_eq!(apply(&bench, change(2, 5, &[2])), ErrorCode::None, "it follows");
+        let alone = LeaderAndIsr { tp: TopicPartition::new("t", 1), ..change(-1, 3, &[1]) };
+        assert_eq!(apply(&bench, alone), ErrorCode::None, "nobody else can have what is lost");
     }
 
     #[test]

@@ -334,7 +334,7 @@ impl PartitionTable {
 
     /// Finds or makes the log of a partition not seen since start.
     ///
-    /// A leader whose log is lost gets none, and no partition: it may follow later.
+    /// A member of the ISR whose log is lost gets none, and no partition, until another leads: it may follow later.
     fn host(&self, change: &LeaderAndIsr, configs: &mut Configs) -> Result<Arc<Partition>, ErrorCode> {
         let topic = &change.tp.topic;
         let mut config = || {
@@ -354,7 +354,8 @@ impl PartitionTable {
                 tracing::error!(
                     partition = %change.tp,
                     epoch = %change.leader_epoch,
-                    "named leader of a partition that was written before, but its log is not here: nothing is created"
+                    "in the ISR of a partition that was written before and that no other broker leads, but its log is not here: nothing is \
+                     created"
                 );
                 return Err(ErrorCode::KafkaStorageError);
             }
