@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use super::former_life::await_out_of_isrs;
 use super::session::{settle, until_known};
 use super::snapshot::Broker;
 use crate::config::Listener;
 use crate::metastore::schema::{Malformed, Registration, paths};
-use crate::metastore::{CreateMode, Error, Metastore, Op, OpResult, Stat};
+use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult, Stat};
 use crate::types::{BrokerId, Endpoint};
 
 /// Why the broker cannot join.
@@ -103,13 +104,22 @@ impl Registrar {
             jmx_port: -1,
             features: BTreeMap::new(),
         };
+        // Created empty, then set: the reply to the second tells the czxid on every server version.
+        let mut ops = vec![
+            Op::Create { path: path.clone(), data: None, mode: CreateMode::Ephemeral },
+            Op::Set { path: path.clone(), data: registration.encode(), version: 0 },
+            // Raises its version. A controller that has not seen this registration writes no state that counts on this
+            // broker in an earlier life.
+            Op::Set { path: paths::BROKER_IDS.into(), data: Bytes::new(), version: -1 },
+        ];
         loop {
-            // Created empty, then set: the reply to the second tells the czxid on every server version.
-            let ops = vec![
-                Op::Create { path: path.clone(), data: None, mode: CreateMode::Ephemeral },
-                Op::Set { path: path.clone(), data: registration.encode(), version: 0 },
-            ];
-            match store.multi(ops).await.map_err(|failed| failed.error) {
+            let written = store.multi(ops.clone()).await;
+            if let Err(MultiError { index: 2, error: error @ (Error::Other(_) | Error::NoNode(_)) }) = &written {
+                tracing::warn!(%error, path = paths::BROKER_IDS, "not written: a controller may overlook this start");
+                ops.truncate(2);
+                continue;
+            }
+            match written.map_err(|failed| failed.error) {
                 Ok(results) => {
                     let set = results.into_iter().find_map(|result| match result {
                         OpResult::Set(stat) => Some(stat.czxid),

@@ -225,7 +225,7 @@ async fn perform(
             }
             Some(Event::UncleanRead { states, allowed })
         }
-        Effect::WriteStates { writes, then } => Some(term.fence.write_states(writes, then).await?),
+        Effect::WriteStates { writes, then } => Some(term.fence.write_states(writes, then, &term.state.live).await?),
         Effect::WriteTopic { name, assignment } => {
             term.fence.write_topic(&name, &assignment).await?;
             None

@@ -4,6 +4,7 @@
 //! A reply that was lost counts as unknown: the write is tried again, and what it then finds (a node that is there, a
 //! version that moved, nothing left to delete) is compared with what was wanted.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,11 +13,11 @@ use futures_util::stream;
 
 use super::decide::{AfterRead, Event, LoadedState, LoadedTopic, Written};
 use super::state::Leadership;
-use crate::cluster::{settle, until_known};
+use crate::cluster::{Broker, settle, until_known};
 use crate::metastore::schema::{ConfigEntity, PartitionState, ReassignPartitions, TopicAssignment, paths};
-use crate::metastore::{CreateMode, Error, Metastore, Op, OpResult};
+use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult};
 use crate::random::Random;
-use crate::types::{TopicId, TopicPartition};
+use crate::types::{BrokerId, TopicId, TopicPartition};
 
 /// Requests sent before the first is answered.
 const IN_FLIGHT: usize = 128;
@@ -51,22 +52,40 @@ pub struct Fence {
     pub store: Arc<dyn Metastore>,
     /// zkVersion of `/controller_epoch` as this term's election left it.
     pub epoch_version: i32,
+    /// zkVersion of `/brokers/ids` from before the registrations were read last; -1 = not read yet, not checked. A broker of
+    /// Klamm's raises it when it registers, one of Kafka's does not.
+    pub brokers_version: i32,
+}
+
+/// Why nothing was written.
+enum Refused {
+    /// Somebody registered since the registrations were read.
+    BrokersChanged,
+    Op(Error),
 }
 
 impl Fence {
     /// One fenced write. The outer error ends the term, the inner one is the operation's own.
     pub async fn write(&self, op: Op) -> Result<Result<OpResult, Error>, Lost> {
         let written = self.write_together(vec![op]).await?;
-        Ok(written.and_then(|mut results| results.pop().ok_or(Error::Other("empty answer".into()))))
+        Ok(written.and_then(|mut results| results.pop().ok_or_else(empty_answer)))
     }
 
     /// All of `ops` or none, with one answer each: the first error is the transaction's.
     async fn write_together(&self, ops: Vec<Op>) -> Result<Result<Vec<OpResult>, Error>, Lost> {
-        let check = Op::Check { path: paths::CONTROLLER_EPOCH.into(), version: self.epoch_version };
-        let fenced: Vec<Op> = std::iter::once(check).chain(ops).collect();
+        let written = self.write_checked(Vec::new(), ops).await?;
+        Ok(written.map_err(|failed| failed.error))
+    }
+
+    /// As [`Fence::write_together`], where `checks` hold too; the answers are those to `ops`, the index of an error counts
+    /// from the first check.
+    async fn write_checked(&self, checks: Vec<Op>, ops: Vec<Op>) -> Result<Result<Vec<OpResult>, MultiError>, Lost> {
+        let epoch = Op::Check { path: paths::CONTROLLER_EPOCH.into(), version: self.epoch_version };
+        let unasked = 1 + checks.len();
+        let fenced: Vec<Op> = std::iter::once(epoch).chain(checks).chain(ops).collect();
         loop {
             match self.store.multi(fenced.clone()).await {
-                Ok(results) => return Ok(Ok(results.into_iter().skip(1).collect())),
+                Ok(results) => return Ok(Ok(results.into_iter().skip(unasked).collect())),
                 Err(failed) if failed.error == Error::Unknown => settle(&*self.store).await,
                 Err(failed) if failed.error == Error::SessionExpired => return Err(Lost::Expired),
                 Err(failed) if failed.index == 0 => {
@@ -75,7 +94,7 @@ impl Fence {
                         other => other.into(),
                     });
                 }
-                Err(failed) => return Ok(Err(failed.error)),
+                Err(failed) => return Ok(Err(MultiError { index: failed.index - 1, ..failed })),
             }
         }
     }
@@ -152,28 +171,85 @@ impl Fence {
     }
 
     /// In one transaction, or one by one when some other write came before: a conflict is each partition's own.
+    ///
+    /// A state counts on the members of its ISR in the lives that `live` has them in. Written after one has registered anew,
+    /// unseen, it would be younger than that registration, and no later controller could tell that the member may have lost
+    /// what it had: it is not written then.
     pub async fn write_states(
         &self,
-        writes: Vec<(TopicPartition, PartitionState, i32)>,
+        writes: Vec<StateWrite>,
         then: AfterRead,
+        live: &BTreeMap<BrokerId, Broker>,
     ) -> Result<Event, Lost> {
-        let mut written = Vec::with_capacity(writes.len());
-        for writes in writes.chunks(MADE_TOGETHER) {
-            let sets = || writes.iter().map(state_change);
-            let results: Vec<Result<OpResult, Error>> = match self.write_together(sets().collect()).await? {
-                Ok(results) => results.into_iter().map(Ok).collect(),
-                Err(_) => self.write_each(sets()).await?,
-            };
-            for ((tp, state, _), result) in writes.iter().zip(results) {
-                let outcome = match result {
-                    Ok(OpResult::Set(stat)) => Written::Done { version: stat.version },
-                    Err(Error::BadVersion(_)) => Written::Conflict,
-                    Ok(_) | Err(_) => Written::Failed,
-                };
-                written.push((tp.clone(), state.clone(), outcome));
+        let mut outcomes: Vec<Option<Written>> = vec![None; writes.len()];
+        let mut brokers_version = self.brokers_version;
+        loop {
+            let open: Vec<usize> = (0..writes.len()).filter(|at| outcomes[*at].is_none()).collect();
+            for open in open.chunks(MADE_TOGETHER) {
+                let sets: Vec<Op> = open.iter().map(|at| state_change(&writes[*at])).collect();
+                for (at, result) in open.iter().zip(self.set_states(sets, brokers_version).await?) {
+                    outcomes[*at] = match result {
+                        Ok(OpResult::Set(stat)) => Some(Written::Done { version: stat.version }),
+                        Err(Refused::BrokersChanged) => None,
+                        Err(Refused::Op(Error::BadVersion(_))) => Some(Written::Conflict),
+                        Ok(_) | Err(Refused::Op(_)) => Some(Written::Failed),
+                    };
+                }
+            }
+            let open: Vec<usize> = open.into_iter().filter(|at| outcomes[*at].is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            brokers_version = brokers_version_of(&*self.store).await?;
+            let unseen = self.unseen(open.iter().map(|at| &writes[*at].1), live).await?;
+            for at in open {
+                if counts_on(&writes[at].1, &then, &unseen) {
+                    outcomes[at] = Some(Written::Unseen);
+                }
             }
         }
+        let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or(Written::Failed));
+        let written = writes.into_iter().zip(outcomes).map(|((tp, state, _), outcome)| (tp, state, outcome)).collect();
         Ok(Event::StatesWritten { written, then })
+    }
+
+    async fn set_states(&self, sets: Vec<Op>, brokers_version: i32) -> Result<Vec<Result<OpResult, Refused>>, Lost> {
+        let check = || vec![Op::Check { path: paths::BROKER_IDS.into(), version: brokers_version }];
+        let refused = |failed: MultiError| match failed {
+            MultiError { index: 0, error: Error::BadVersion(_) } => Refused::BrokersChanged,
+            MultiError { error, .. } => Refused::Op(error),
+        };
+        match self.write_checked(check(), sets.clone()).await?.map_err(refused) {
+            Ok(results) => Ok(results.into_iter().map(Ok).collect()),
+            Err(Refused::BrokersChanged) => Ok(sets.iter().map(|_| Err(Refused::BrokersChanged)).collect()),
+            Err(Refused::Op(_)) => {
+                let each = sets.into_iter().map(|set| async {
+                    let written = self.write_checked(check(), vec![set]).await?.map_err(refused);
+                    Ok(written.and_then(|mut results| results.pop().ok_or(Refused::Op(empty_answer()))))
+                });
+                let each: Vec<_> = each.collect();
+                stream::iter(each).buffered(IN_FLIGHT).collect::<Vec<_>>().await.into_iter().collect()
+            }
+        }
+    }
+
+    /// Those who are in an ISR of `states` and registered in another life than `live` has them in.
+    async fn unseen(
+        &self,
+        states: impl Iterator<Item = &PartitionState>,
+        live: &BTreeMap<BrokerId, Broker>,
+    ) -> Result<BTreeSet<BrokerId>, Lost> {
+        let members: BTreeSet<BrokerId> = states.flat_map(|state| state.isr.iter().copied()).collect();
+        let mut unseen = BTreeSet::new();
+        for id in members {
+            let path = paths::broker(id);
+            let registered = until_known(&*self.store, || self.store.exists(&path)).await?;
+            let known = live.get(&id).map(|broker| broker.epoch);
+            if registered.is_some_and(|stat| Some(stat.czxid) != known) {
+                unseen.insert(id);
+            }
+        }
+        Ok(unseen)
     }
 
     pub async fn read_states(
@@ -346,6 +422,26 @@ impl Fence {
     }
 }
 
+/// A state, and the version of the node it replaces.
+pub type StateWrite = (TopicPartition, PartitionState, i32);
+
+/// zkVersion of `/brokers/ids`; -1 when it is not there.
+pub async fn brokers_version_of(store: &dyn Metastore) -> Result<i32, Error> {
+    let found = until_known(store, || store.exists(paths::BROKER_IDS)).await?;
+    Ok(found.map_or(-1, |stat| stat.version))
+}
+
+/// Whether `state` counts on one of `brokers`. The last member of an ISR is counted on whatever it lost, under a higher leader
+/// epoch: nobody else can be.
+pub(super) fn counts_on(state: &PartitionState, why: &AfterRead, brokers: &BTreeSet<BrokerId>) -> bool {
+    let is_last = matches!(why, AfterRead::RemoveFromIsr(_)) && state.isr.len() == 1;
+    !is_last && state.isr.iter().any(|id| brokers.contains(id))
+}
+
+fn empty_answer() -> Error {
+    Error::Other("empty answer".into())
+}
+
 fn create(path: String, data: Option<Bytes>) -> Op {
     Op::Create { path, data, mode: CreateMode::Persistent }
 }
@@ -354,7 +450,7 @@ fn state_node((tp, state): &(TopicPartition, PartitionState)) -> Op {
     create(paths::partition_state(&tp.topic, tp.partition), Some(state.encode()))
 }
 
-fn state_change((tp, state, version): &(TopicPartition, PartitionState, i32)) -> Op {
+fn state_change((tp, state, version): &StateWrite) -> Op {
     let path = paths::partition_state(&tp.topic, tp.partition);
     Op::Set { path, data: state.encode(), version: *version }
 }

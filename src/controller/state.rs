@@ -63,6 +63,11 @@ pub struct State {
     pub reassign_requests: BTreeSet<TopicPartition>,
     /// Replicas in directories that their (live) brokers called offline.
     pub offline_replicas: BTreeSet<(BrokerId, TopicPartition)>,
+    /// Replicas that are gone and in the ISR still: another member had registered anew, and until that is seen nothing is
+    /// written that counts on it.
+    pub(super) still_in_isr: BTreeSet<(BrokerId, TopicPartition)>,
+    /// Partitions whose leader epoch was not raised for the same reason, with the replicas to be told as new.
+    pub(super) still_to_raise: BTreeMap<TopicPartition, Vec<BrokerId>>,
     pub(super) batch: Batch,
 }
 
@@ -79,6 +84,8 @@ impl State {
             deletions: BTreeMap::new(),
             reassign_requests: BTreeSet::new(),
             offline_replicas: BTreeSet::new(),
+            still_in_isr: BTreeSet::new(),
+            still_to_raise: BTreeMap::new(),
             batch: Batch::default(),
         }
     }
@@ -111,9 +118,12 @@ impl State {
         self.live.contains_key(&broker) && !self.shutting_down.contains(&broker)
     }
 
-    /// Whether `replica` of `tp` can be spoken to about it: broker registered, directory not offline.
+    /// Whether `replica` of `tp` can be spoken to about it: broker registered, directory not offline, and not still counted
+    /// on in an earlier life.
     pub fn is_there(&self, replica: BrokerId, tp: &TopicPartition) -> bool {
-        self.live.contains_key(&replica) && !self.offline_replicas.contains(&(replica, tp.clone()))
+        let key = (replica, tp.clone());
+        let is_gone = self.offline_replicas.contains(&key) || self.still_in_isr.contains(&key);
+        self.live.contains_key(&replica) && !is_gone
     }
 
     /// Whether `replica` of `tp` can serve: it is there, and its broker is not about to stop.

@@ -2,18 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::admin::NewTopic;
+use super::decide::{AfterRead, Event, Written};
+use super::election::Choice;
+use super::fence::{Fence, Lost, brokers_version_of};
 use super::message::{ControlBody, ControlRequest};
 use super::testing::{Node, tree};
+use crate::cluster::{Broker, Registrar};
 use crate::config::BrokerConfig;
 use crate::metastore::CreateMode;
-use crate::metastore::schema::ConfigEntity;
+use crate::metastore::schema::{ConfigEntity, PartitionState};
 use crate::quota::Mutations;
 use crate::replication::partition::{PartitionFetch, Reader};
 use crate::storage::log::AppendParams;
 use crate::storage::testing::{batch, client};
-use crate::types::{Acks, BrokerId, IsolationLevel, LeaderEpoch, Offset};
+use crate::types::{Acks, BrokerId, IsolationLevel, LeaderEpoch, Offset, TopicPartition};
 use crate::wire::error_code::ErrorCode;
 
 const CONSUMER: Reader = Reader::Consumer(IsolationLevel::ReadUncommitted);
@@ -406,8 +411,54 @@ async fn a_delete_request_for_no_topic_is_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_replaced_controller_changes_nothing() {
     let node = Node::fresh().await;
-    let fence = super::fence::Fence { store: Arc::clone(&node.eyes), epoch_version: 0 };
-    assert_eq!(fence.delete("/brokers/topics".into()).await, Err(super::fence::Lost::Moved));
+    let fence = Fence { store: Arc::clone(&node.eyes), epoch_version: 0, brokers_version: -1 };
+    assert_eq!(fence.delete("/brokers/topics".into()).await, Err(Lost::Moved));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_state_is_written_that_counts_on_a_member_that_came_back_unseen() {
+    let node = Node::fresh().await;
+    node.create("t", 1, &[]).await;
+    let registers = async |id: i32, former: Option<i64>| {
+        let session = node.tree.session();
+        let registrar = Registrar {
+            broker: BrokerId(id),
+            advertised: Vec::new(),
+            rack: None,
+            session_timeout: Duration::from_secs(18),
+            notes: None,
+        };
+        let epoch = registrar.register(&*session, 0, former).await.unwrap();
+        (session, epoch)
+    };
+    let (first, epoch) = registers(2, None).await;
+    let (_, version, _) = node.node("/controller_epoch").await.unwrap();
+    let brokers_version = brokers_version_of(&*node.eyes).await.unwrap();
+    let fence = Fence { store: Arc::clone(&node.eyes), epoch_version: version, brokers_version };
+    let broker = |id: i32, epoch| Broker { id: BrokerId(id), rack: None, endpoints: BTreeMap::new(), epoch };
+    let live = [(1, node.receiver.broker_epoch()), (2, epoch)];
+    let live: BTreeMap<BrokerId, Broker> = live.map(|(id, epoch)| (BrokerId(id), broker(id, epoch))).into();
+    let writes = async |isr: &[i32], then: &AfterRead| {
+        let tp = TopicPartition::new("t", 0);
+        let read = fence.read_states(vec![tp.clone()]).await.unwrap();
+        let now = read[0].1.clone().unwrap();
+        let state = PartitionState { isr: isr.iter().copied().map(BrokerId).collect(), ..now.state };
+        match fence.write_states(vec![(tp, state, now.partition_epoch)], then.clone(), &live).await.unwrap() {
+            Event::StatesWritten { written, .. } => written[0].2,
+            event => panic!("{event:?}"),
+        }
+    };
+    let elect = AfterRead::Elect(Choice::Preferred, None);
+    let is_done = |written| matches!(written, Written::Done { .. });
+    assert!(is_done(writes(&[1, 2], &elect).await));
+    let (_third, _) = registers(3, None).await;
+    assert!(is_done(writes(&[1, 2], &elect).await), "nobody counts on the one that started");
+    let (_second, _) = registers(2, Some(first.session_id())).await;
+    assert_eq!(writes(&[1, 2], &elect).await, Written::Unseen);
+    assert_eq!(writes(&[2, 3], &AfterRead::RemoveFromIsr(BrokerId(1))).await, Written::Unseen);
+    assert_eq!(writes(&[2], &elect).await, Written::Unseen);
+    assert!(is_done(writes(&[1], &elect).await));
+    assert!(is_done(writes(&[2], &AfterRead::RemoveFromIsr(BrokerId(1))).await), "nobody else is left to count on");
 }
 
 impl Node {

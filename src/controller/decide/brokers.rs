@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Effect, Event, deletion, partitions};
+use super::{AfterRead, Effect, Event, deletion, partitions};
 use crate::cluster::Broker;
 use crate::controller::message::{ControlAnswer, ControlBody};
 use crate::controller::state::State;
@@ -22,14 +22,39 @@ pub(super) fn changed(state: &mut State, live: Vec<Broker>) -> Vec<Effect> {
         .collect();
     let started: Vec<Broker> =
         live.into_values().filter(|now| state.live.get(&now.id).is_none_or(|known| newer(now, known))).collect();
+    // What is put off from now on waits for the next news.
+    let has_put_off = !state.still_in_isr.is_empty() || !state.still_to_raise.is_empty();
     let mut effects = Vec::new();
     if !dead.is_empty() {
         effects.extend(failed(state, &dead));
     }
+    // Before the returns: who is gone is out of the ISRs before it may be elected.
+    let try_again = has_put_off.then_some(Effect::Decide(Event::TryAgain));
+    effects.extend(try_again.clone());
     if !started.is_empty() {
         // Only when all that follows from the deaths is done: it must not find the returned ones alive.
         effects.push(Effect::Decide(Event::BrokersStarted(started)));
+        effects.extend(try_again);
     }
+    effects
+}
+
+/// What was not written because somebody had come back unseen.
+pub(super) fn try_again(state: &mut State) -> Vec<Effect> {
+    if state.still_in_isr.is_empty() && state.still_to_raise.is_empty() {
+        return Vec::new();
+    }
+    let mut gone: BTreeMap<BrokerId, Vec<TopicPartition>> = BTreeMap::new();
+    for (id, tp) in &state.still_in_isr {
+        gone.entry(*id).or_default().push(tp.clone());
+    }
+    let remove = |(id, partitions)| Effect::ReadStates { partitions, then: AfterRead::RemoveFromIsr(id) };
+    let mut effects: Vec<Effect> = gone.into_iter().map(remove).collect();
+    for (tp, adding) in std::mem::take(&mut state.still_to_raise) {
+        effects.push(Effect::ReadStates { partitions: vec![tp], then: AfterRead::RaiseEpoch { adding } });
+    }
+    effects.push(Effect::Decide(Event::SendBatch));
+    effects.push(Effect::Decide(Event::ElectOffline));
     effects
 }
 

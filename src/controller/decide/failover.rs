@@ -39,12 +39,13 @@ pub(super) fn became_controller(state: &mut State, context: Context) -> Vec<Effe
     let all = state.all_partitions();
     all.iter().for_each(|tp| state.tell_change(tp));
     effects.extend(state.send_batch());
+    // First: what is written later must not count on them.
+    effects.extend(bounces::failed(state, bounces));
     let offline: Vec<(BrokerId, TopicPartition)> =
         offline.into_iter().filter(|(_, tp)| !state.is_being_deleted(&tp.topic)).collect();
     if !offline.is_empty() {
         effects.extend(partitions::take_offline(state, &offline));
     }
-    effects.extend(bounces::failed(state, bounces));
     effects.push(Effect::Decide(Event::ElectOffline));
     effects.push(Effect::Decide(Event::ResumeReassignments));
     effects.push(Effect::Decide(Event::DeleteRequestsChanged(delete_requests)));

@@ -90,6 +90,9 @@ pub enum Event {
     BrokersStarted(Vec<Broker>),
     /// All was tried to make others lead what this one led (only from [`Effect::Decide`]).
     ShutdownWorkedOn(BrokerId),
+    /// Brokers were read: what could not be written because one had come back unseen is decided again (only from
+    /// [`Effect::Decide`]).
+    TryAgain,
     /// What was collected is to be sent (only from [`Effect::Decide`]).
     SendBatch,
     /// Replicas of these topics are Offline: delete them (only from [`Effect::Decide`]).
@@ -147,6 +150,9 @@ pub enum Written {
     Done { version: i32 },
     /// Another version is there: read again, then decide again.
     Conflict,
+    /// A member of its ISR has registered anew and was not seen yet: nothing was written, and what is to become of it is
+    /// decided when the brokers are read.
+    Unseen,
     /// It exists, is gone, or failed otherwise.
     Failed,
 }
@@ -249,6 +255,7 @@ pub fn decide(state: &mut State, event: Event) -> Vec<Effect> {
         Event::TopicDeleted { name, deleted } => deletion::deleted(state, &name, deleted),
         Event::Answered { from, request, answer } => brokers::answered(state, from, &request, &answer),
         Event::BrokersStarted(brokers) => brokers::started(state, brokers),
+        Event::TryAgain => brokers::try_again(state),
         Event::SendBatch => state.send_batch(),
         Event::DeleteReplicas(topics) => deletion::delete_replicas(state, &topics),
         Event::ReplicasOnline(partitions) => partitions::replicas_online(state, &partitions),

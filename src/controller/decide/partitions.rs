@@ -269,11 +269,21 @@ fn remove_replica(state: &mut State, replica: BrokerId, known: Vec<(TopicPartiti
     let mut writes = Vec::new();
     for (tp, read) in known {
         match remove_from_isr(replica, &read.state, state.epoch) {
-            Some(next) => writes.push((tp, next, read.partition_epoch)),
+            Some(mut next) => {
+                // All that are gone in one write: those left would seem to have lived when it was written.
+                if next.isr.iter().any(|id| state.is_there(*id, &tp)) {
+                    next.isr.retain(|id| state.is_there(*id, &tp));
+                }
+                if !next.isr.contains(&next.leader) {
+                    next.leader = BrokerId::NONE;
+                }
+                writes.push((tp, next, read.partition_epoch));
+            }
             None => {
                 if let Some(partition) = state.partition_mut(&tp) {
                     partition.leadership = Some(read);
                 }
+                state.still_in_isr.remove(&(replica, tp.clone()));
                 tell_without(state, &tp, replica);
             }
         }
@@ -313,6 +323,7 @@ pub(super) fn states_written(
                     AfterRead::Reassign => {}
                     AfterRead::RemoveFromIsr(replica) => {
                         let replica = *replica;
+                        state.still_in_isr.remove(&(replica, tp.clone()));
                         let has_leader = state
                             .partition(&tp)
                             .and_then(|partition| partition.leadership.as_ref())
@@ -325,6 +336,19 @@ pub(super) fn states_written(
                 }
             }
             Written::Conflict => again.push(tp),
+            Written::Unseen => {
+                tracing::warn!(partition = %tp, isr = ?next.isr, "a member of the ISR came back unseen");
+                match &then {
+                    AfterRead::RemoveFromIsr(replica) => drop(state.still_in_isr.insert((*replica, tp))),
+                    AfterRead::RaiseEpoch { adding } => drop(state.still_to_raise.insert(tp, adding.clone())),
+                    AfterRead::ChangeIsr(wanted) => effects.extend(wanted.get(&tp).map(|wanted| Effect::IsrChanged {
+                        at: wanted.at,
+                        outcome: Err(ErrorCode::IneligibleReplica),
+                    })),
+                    // Without a leader it is elected for again as soon as somebody starts.
+                    AfterRead::Elect(..) | AfterRead::Reassign => effects.extend(not_done(tp, &then)),
+                }
+            }
             Written::Failed => {
                 tracing::error!(partition = %tp, "state node not written");
                 effects.extend(not_done(tp, &then));
@@ -358,14 +382,15 @@ fn tell_elected(state: &mut State, tp: &TopicPartition, choice: Choice) {
     state.tell_leadership(tp, &to, false);
 }
 
-/// LeaderAndIsr to the other replicas; nothing about a topic that goes anyway.
+/// LeaderAndIsr to the other replicas, and to `replica` if it is back; nothing about a topic that goes anyway.
 fn tell_without(state: &mut State, tp: &TopicPartition, replica: BrokerId) {
     if state.is_being_deleted(&tp.topic) {
         return;
     }
     let Some(partition) = state.partition(tp) else { return };
-    let to: Vec<BrokerId> =
-        partition.assignment.replicas.iter().copied().filter(|id| *id != replica && state.is_online(*id, tp)).collect();
+    let is_back = partition.replicas.get(&replica) == Some(&ReplicaStatus::Online);
+    let told = |id: &BrokerId| (*id != replica || is_back) && state.is_online(*id, tp);
+    let to: Vec<BrokerId> = partition.assignment.replicas.iter().copied().filter(told).collect();
     state.tell_leadership(tp, &to, false);
 }
 

@@ -9,6 +9,7 @@
 //!                            were written at 150)
 //! create T P=REPLICAS ...    grow T P=REPLICAS ...    delete T    unclean T
 //! live IDS                   dirs-failed ID
+//! registers ID@E             in the metastore, before the controller reads it
 //! elect preferred|unclean T-P ...          reassign T-P=REPLICAS T-P=cancel ...
 //! alter ID[@E] T-P=L/P:ISR ...     AlterPartition with leader and partition epochs; ISR as IDS, `!` at its end: recovering;
 //!                            `?` for T: an id that no topic has
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::cluster::PartitionMeta;
+use crate::controller::fence::counts_on;
 use crate::controller::message::{LeadershipUpdate, StopReplica};
 use crate::metastore::schema::ReplicaAssignment;
 use crate::types::LeaderEpoch;
@@ -38,6 +40,8 @@ struct World {
     /// Written by somebody else after the next read.
     races: BTreeMap<TopicPartition, PartitionState>,
     requests: BTreeSet<String>,
+    /// Brokers that registered and were not read yet.
+    registered: BTreeMap<BrokerId, i64>,
     unclean: BTreeSet<Arc<str>>,
     /// By the AlterPartition that is being answered.
     changed: Vec<TopicPartition>,
@@ -95,6 +99,7 @@ impl World {
             states: BTreeMap::new(),
             races: BTreeMap::new(),
             requests: BTreeSet::new(),
+            registered: BTreeMap::new(),
             unclean: BTreeSet::new(),
             changed: Vec::new(),
             out: String::new(),
@@ -241,6 +246,9 @@ impl World {
                 self.run(Event::IsrChanged(vec![(tp, Leadership { state, partition_epoch })]));
             }
             ["live", live] => self.run(Event::BrokersChanged(brokers(live))),
+            ["registers", broker] => {
+                self.registered.extend(brokers(broker).into_iter().map(|broker| (broker.id, broker.epoch)));
+            }
             ["dirs-failed", id] => self.run(Event::LogDirsFailed(ids(id).into_iter().collect())),
             ["leads", id, rest @ ..] => {
                 let answer = ControlAnswer { error: ErrorCode::None, partitions: answers(rest) };
@@ -325,8 +333,15 @@ impl World {
             Effect::ReadUnclean(states) => Some(Event::UncleanRead { states, allowed: self.unclean.clone() }),
             Effect::WriteStates { writes, then } => {
                 let mut written = Vec::new();
+                let known = |id: &BrokerId| self.state.live.get(id).map(|broker| broker.epoch);
+                let unseen = self.registered.iter().filter(|(id, epoch)| known(id) != Some(**epoch));
+                let unseen = unseen.map(|(id, _)| *id).collect();
                 for (tp, state, version) in writes {
                     let outcome = match self.states.get_mut(&tp) {
+                        Some(_) if counts_on(&state, &then, &unseen) => {
+                            writeln!(out, "unseen {tp}").unwrap();
+                            Written::Unseen
+                        }
                         Some((now, at)) if *at == version => {
                             *at += 1;
                             *now = state.clone();

@@ -121,7 +121,7 @@ impl Driver {
 
     async fn take_office(&mut self, store: Arc<dyn Metastore>, epoch: i32, epoch_version: i32) -> Result<(), Lost> {
         tracing::info!(epoch, "elected as controller");
-        let fence = Fence { store, epoch_version };
+        let fence = Fence { store, epoch_version, brokers_version: -1 };
         let state = State::new(self.parts.broker, epoch, self.parts.config.delete_topic_enable);
         self.term = Some(Term {
             state,

@@ -8,7 +8,7 @@ use super::Driver;
 use super::watches::Watched;
 use crate::cluster::{Broker, read_registration, until_known};
 use crate::controller::decide::{ElectionType, Event, LoadedTopic};
-use crate::controller::fence::Lost;
+use crate::controller::fence::{Lost, brokers_version_of};
 use crate::metastore::schema::{LogDirEvent, Malformed, PartitionList, ReassignPartitions, TopicAssignment, paths};
 use crate::metastore::{Error, Metastore, Watch};
 use crate::types::{BrokerId, TopicPartition};
@@ -155,6 +155,9 @@ impl Driver {
     /// Live brokers; watches the list, and each broker not watched yet.
     pub(super) async fn read_brokers(&mut self) -> Result<Vec<Broker>, Lost> {
         let store = self.parts.session.store();
+        if let Some(term) = &mut self.term {
+            term.fence.brokers_version = brokers_version_of(&*store).await?;
+        }
         let (names, watch) = self.children_watch(&*store, paths::BROKER_IDS).await?;
         self.watches.arm(Watched::Brokers, watch);
         let mut brokers = Vec::new();
