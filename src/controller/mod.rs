@@ -48,6 +48,8 @@ pub mod producer_ids;
 pub use start::{ControllerHandle, start};
 
 #[cfg(test)]
+mod pool;
+#[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -23,6 +23,4 @@ pub mod partition;
 pub mod table;
 
 #[cfg(test)]
-mod pool;
-#[cfg(test)]
 pub(crate) mod testing;

@@ -211,7 +211,7 @@ impl Leading {
     }
 
     /// The ISR with `follower`, when it has everything below `needed`.
-    pub(super) fn propose_with(&self, follower: BrokerId, needed: Offset) -> Option<Proposal> {
+    pub(crate) fn propose_with(&self, follower: BrokerId, needed: Offset) -> Option<Proposal> {
         if self.progress(follower)?.log_end < needed {
             return None;
         }

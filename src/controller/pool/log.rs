@@ -18,6 +18,8 @@ pub struct ModelLog {
     pub checkpoint: Offset,
     /// It was made once and not wiped since.
     pub is_there: bool,
+    /// Records that were looked at since they were written.
+    pub checked: usize,
 }
 
 impl ModelLog {
@@ -36,6 +38,7 @@ impl ModelLog {
             return;
         }
         self.records.truncate(to.0 as usize);
+        self.checked = self.checked.min(self.records.len());
         self.synced = self.synced.min(self.records.len());
         self.mark = self.mark.min(self.end());
         self.checkpoint = self.checkpoint.min(to);
@@ -55,6 +58,7 @@ impl ModelLog {
     /// The process is gone; `kept` records are left.
     pub fn crash(&mut self, kept: usize) {
         self.records.truncate(kept);
+        self.checked = self.checked.min(kept);
         self.synced = self.records.len();
         // Of epochs without a record nothing may have been written.
         self.epochs.truncate_from_end(self.end());
