@@ -1,5 +1,6 @@
 //! Whole brokers that are killed and started again while ZooKeeper still holds their sessions.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -249,6 +250,9 @@ fn a_life_of_which_nothing_is_known_is_waited_for() {
         is_refused(scene.start_at(World::machine(3), 3, forgetful.fork())).await;
         let broker = scene.start_at(World::machine(3), 3, forgetful);
         tokio::time::sleep(Duration::from_secs(5)).await;
+        // Who asks whether it serves is told no.
+        let refused = scene.trio.world.net.connect(World::port(3)).expect_err("not registered");
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
         drop(remains);
         scene.serves(3, broker).await;
         scene.is_sound().await;
