@@ -1,7 +1,8 @@
 //! Brokers that died and came back while no controller looked. Their session ended and a new one began between two
 //! controllers, so nobody took them out of the ISR, though what they had not synced may be lost. A state node that was last
 //! written before a member of its ISR registered tells it. Kafka goes on in the same leader epoch then: a leader that lost
-//! its last records makes followers cut off what was committed.
+//! its last records makes followers cut off what was committed. No later write hides it: see
+//! [`Fence::write_states`](crate::controller::fence::Fence::write_states).
 //!
 //! Such a member is treated as failed, then started. Where all live ones are such nobody is better than the others: the
 //! leader stays under a higher epoch. A partition with one replica has nobody who could disagree with it: nothing is done.

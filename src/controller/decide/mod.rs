@@ -168,7 +168,7 @@ pub enum AfterRead {
     Reassign,
     /// A leader wants these states: what there is now instead.
     ChangeIsr(BTreeMap<TopicPartition, Wanted>),
-    /// This replica went offline: take it out of the ISR.
+    /// This replica went offline: take it out of the ISR, with all others that are gone.
     RemoveFromIsr(BrokerId),
 }
 
