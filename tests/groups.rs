@@ -207,6 +207,27 @@ fn in_transaction(producer_id: i64, offset: i64) -> Bytes {
     batch.finish().expect("a batch").into()
 }
 
+/// Of another broker it was reported that producers could write to the topic of offsets, where a record is what a group has
+/// committed.
+#[test]
+fn a_producer_cannot_commit_for_a_group() {
+    run(async {
+        let world = World::new(1);
+        let (broker, mut client) = start(&world, None, &[]).await;
+        client.create("t").await;
+        assert_eq!(commit(&mut client, 1).await, 0);
+        let data = PartitionProduceData::default().with_records(Some(in_transaction(9, 7)));
+        let data = TopicProduceData::default().with_name(TopicName(text(OFFSETS))).with_partition_data(vec![data]);
+        let request = ProduceRequest::default().with_acks(-1).with_timeout_ms(5_000).with_topic_data(vec![data]);
+        let answer = client.ask(9, request.with_transactional_id(Some(TransactionalId(text("x"))))).await;
+        let code = answer.responses[0].partition_responses[0].error_code;
+        assert_eq!(code, ErrorCode::InvalidTopicException.code());
+        // The record that was refused would leave the group's offset undecided.
+        assert_eq!(fetch(&mut client).await, Ok(1));
+        stop(broker).await;
+    });
+}
+
 #[test]
 fn markers_in_the_offsets_topic_decide_what_groups_have_committed() {
     run(async {

@@ -283,6 +283,18 @@ def a_group_shares_commits_and_resumes():
     admin.delete_consumer_groups([topic])[topic].result(20)
 
 
+def idempotent_with_five_in_flight():
+    """Of another broker it was reported that an idempotent producer's second batch came out of order."""
+    topic = PREFIX + "-idempotent"
+    create(topic).result(20)
+    out = producer(enable_idempotence=True, max_in_flight=5, batch_num_messages=3, linger_ms=0)
+    at_once = sent(out, *[record(topic, i) for i in range(RECORDS)])
+    one_by_one = [sent(out, record(topic, i))[0] for i in range(RECORDS, RECORDS + 30)]
+    offsets = sorted((m.partition(), m.offset()) for m in at_once + one_by_one)
+    assert offsets == sorted((i % 3, i // 3) for i in range(RECORDS + 30)), offsets
+    read(topic, RECORDS + 30)
+
+
 def again(name):
     """A producer and a consumer that were there before the broker was away go on afterwards."""
     topic = "%s-restart-%s" % (PREFIX, name)
@@ -309,7 +321,7 @@ for name in CODECS:
     check(name + " out and in", lambda: codec(name))
 check("read committed", lambda: read(NONE, RECORDS, isolation_level="read_committed"))
 check("small fetches", lambda: read(NONE, min(RECORDS, 300), fetch_message_max_bytes=100))
-for work in [null_and_empty, large, acks_0_1_and_all, offsets_by_time, seek, what_is_not_there]:
+for work in [null_and_empty, large, acks_0_1_and_all, idempotent_with_five_in_flight, offsets_by_time, seek, what_is_not_there]:
     check(name_of(work), work)
 check("a group shares, commits and resumes", a_group_shares_commits_and_resumes)
 for work in [refusals, configs, more_partitions, delete_records]:

@@ -1,12 +1,20 @@
 //! kcat 1.7.1 as Debian ships it (librdkafka 2.0): the oldest widely used client, all codecs, old formats.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use rustix::process::Signal;
+use tempfile::TempDir;
 
+use super::load;
+use crate::daemon::Daemon;
 use crate::lane::Run;
 use crate::proc::{Output, run as run_program, tool};
+use crate::wait::until;
 
 const LIMIT: Duration = Duration::from_secs(40);
 
@@ -16,10 +24,14 @@ struct Kcat {
 }
 
 impl Kcat {
-    fn run(&self, args: &[&str], input: &[u8]) -> Result<Output> {
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-b", &self.address, "-X", "broker.address.family=v4"]).args(args);
-        run_program(&mut command, input, LIMIT)?.ok()
+        command
+    }
+
+    fn run(&self, args: &[&str], input: &[u8]) -> Result<Output> {
+        run_program(&mut self.command(args), input, LIMIT)?.ok()
     }
 
     fn out(&self, args: &[&str]) -> Result<String> {
@@ -164,10 +176,70 @@ pub fn lane(run: &mut Run) -> Result<()> {
         });
     }
 
+    run.unit("members of a group come and go", || members(&kcat, &topic("group")));
+
     run.unit("-L after it all", || {
         let out = kcat.out(&["-L", "-t", &keyed])?;
         ensure!(out.contains("partition 0, leader 1, replicas: 1, isrs: 1"), "{out}");
         Ok(())
     });
+    Ok(())
+}
+
+/// A process that reads a topic as a member of the group of the same name.
+struct Member {
+    process: Daemon,
+    /// What it says.
+    log: PathBuf,
+}
+
+impl Member {
+    fn join(kcat: &Kcat, topic: &str, log: PathBuf) -> Result<Member> {
+        let mut command = kcat.command(&["-X", "heartbeat.interval.ms=500", "-G", topic, topic]);
+        Ok(Member { process: Daemon::spawn(&mut command, &log)?, log })
+    }
+
+    /// How many partitions it holds, by the last that it was told.
+    fn holds(&self) -> Result<usize> {
+        let said = fs::read_to_string(&self.log)?;
+        let last = said.lines().rfind(|line| line.contains(" rebalanced (memberid ")).unwrap_or_default();
+        Ok(last.split_once("assigned:").map_or(0, |(_, assigned)| assigned.matches('[').count()))
+    }
+
+    /// Under which ids it has been a member.
+    fn ids(&self) -> Result<BTreeSet<String>> {
+        let said = fs::read_to_string(&self.log)?;
+        let ids = said.lines().filter_map(|line| Some(line.split_once("(memberid ")?.1.split_once(')')?.0.to_owned()));
+        Ok(ids.collect())
+    }
+}
+
+/// Of another broker it was reported that the first member lost its partitions when a second came, that the second never
+/// got any, and that it was dropped.
+fn members(kcat: &Kcat, topic: &str) -> Result<()> {
+    let dir = TempDir::with_prefix("compat-kcat-")?;
+    let log = |n: usize| dir.path().join(format!("member-{n}"));
+    load::create_topic(&kcat.address, topic, 3)?;
+    let mut members = Vec::new();
+    let share = |members: &[Member], share: &[usize]| {
+        until(&format!("shares of {share:?}"), LIMIT, || {
+            let mut held = members.iter().map(Member::holds).collect::<Result<Vec<_>>>()?;
+            held.sort_unstable();
+            ensure!(held == share, "the members hold {held:?}");
+            Ok(())
+        })
+    };
+    for (n, shares) in [&[3][..], &[1, 2], &[1, 1, 1]].into_iter().enumerate() {
+        members.push(Member::join(kcat, topic, log(n))?);
+        share(&members, shares)?;
+    }
+    let mut gone = members.remove(1).process;
+    gone.signal(Signal::TERM)?;
+    ensure!(gone.await_exit(LIMIT)?.is_some(), "a member does not end");
+    share(&members, &[1, 2])?;
+    for member in &members {
+        let ids = member.ids()?;
+        ensure!(ids.len() == 1, "it was dropped and came back: {ids:?}");
+    }
     Ok(())
 }

@@ -14,6 +14,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 const TOPICS: &str = "org.apache.kafka.tools.TopicCommand";
 const CONFIGS: &str = "kafka.admin.ConfigCommand";
 const OFFSETS: &str = "org.apache.kafka.tools.GetOffsetShell";
+const GROUPS: &str = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
+const CONSUMER: &str = "org.apache.kafka.tools.consumer.ConsoleConsumer";
 const DUMP: &str = "kafka.tools.DumpLogSegments";
 
 struct Tools {
@@ -37,6 +39,12 @@ impl Tools {
         }
         Ok(all)
     }
+}
+
+/// Where a group of these letters, all ASCII, has its offsets among fifty partitions.
+fn offsets_partition(group: &str) -> i32 {
+    let hash = group.bytes().fold(0i32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    hash.checked_abs().unwrap_or(0) % 50
 }
 
 pub fn lane(run: &mut Run) -> Result<()> {
@@ -87,6 +95,23 @@ pub fn lane(run: &mut Run) -> Result<()> {
         "topics: alter",
         tools.says(TOPICS, &["--alter", "--topic", &a, "--partitions", "5"], true, &[]).map(|_| ()),
     );
+    // Of another broker it was reported that tools which read the offsets' topic find none.
+    run.unit("what groups have committed is read from their topic", || {
+        let group = name("reader");
+        let reset = ["--reset-offsets", "--execute", "--to-earliest", "--group", &group, "--topic", &a];
+        tools.says(GROUPS, &reset, true, &[&group])?;
+        let committed: Vec<String> =
+            (0..5).map(|partition| format!("[{group},{a},{partition}]::OffsetAndMetadata(offset=0, ")).collect();
+        let formatter = "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter";
+        // Without a group: its own records would come in between.
+        let partition = offsets_partition(&group).to_string();
+        let mut read = vec!["--topic", "__consumer_offsets", "--partition", &partition, "--offset", "earliest"];
+        read.extend(["--formatter", formatter, "--max-messages", "5"]);
+        let texts: Vec<&str> = committed.iter().map(String::as_str).collect();
+        tools.says(CONSUMER, &read, true, &texts)?;
+        let texts = ["PartitionCount: 50", "cleanup.policy=compact"];
+        tools.says(TOPICS, &["--describe", "--topic", "__consumer_offsets"], true, &texts).map(|_| ())
+    });
     run.unit("topics: alter to fewer", || {
         tools.says(TOPICS, &["--alter", "--topic", &a, "--partitions", "2"], false, &[]).map(|_| ())
     });
