@@ -203,7 +203,7 @@ impl Fence {
             brokers_version = brokers_version_of(&*self.store).await?;
             let unseen = self.unseen(open.iter().map(|at| &writes[*at].1), live).await?;
             for at in open {
-                if counts_on(&writes[at].1, &then, &unseen) {
+                if counts_on(&writes[at].1, &then, &unseen, live) {
                     outcomes[at] = Some(Written::Unseen);
                 }
             }
@@ -431,10 +431,17 @@ pub async fn brokers_version_of(store: &dyn Metastore) -> Result<i32, Error> {
     Ok(found.map_or(-1, |stat| stat.version))
 }
 
-/// Whether `state` counts on one of `brokers`. The last member of an ISR is counted on whatever it lost, under a higher leader
+/// Whether `state` counts on one of `brokers`, which registered in other lives than `live` has them in. Where members go and
+/// none that is left is live, or one alone is left, whoever comes back is counted on whatever it lost, under a higher leader
 /// epoch: nobody else can be.
-pub(super) fn counts_on(state: &PartitionState, why: &AfterRead, brokers: &BTreeSet<BrokerId>) -> bool {
-    let is_last = matches!(why, AfterRead::RemoveFromIsr(_)) && state.isr.len() == 1;
+pub(super) fn counts_on(
+    state: &PartitionState,
+    why: &AfterRead,
+    brokers: &BTreeSet<BrokerId>,
+    live: &BTreeMap<BrokerId, Broker>,
+) -> bool {
+    let has_live = state.isr.iter().any(|id| live.contains_key(id));
+    let is_last = matches!(why, AfterRead::RemoveFromIsr(_)) && (state.isr.len() == 1 || !has_live);
     !is_last && state.isr.iter().any(|id| brokers.contains(id))
 }
 

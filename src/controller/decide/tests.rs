@@ -338,7 +338,7 @@ impl World {
                 let unseen = unseen.map(|(id, _)| *id).collect();
                 for (tp, state, version) in writes {
                     let outcome = match self.states.get_mut(&tp) {
-                        Some(_) if counts_on(&state, &then, &unseen) => {
+                        Some(_) if counts_on(&state, &then, &unseen, &self.state.live) => {
                             writeln!(out, "unseen {tp}").unwrap();
                             Written::Unseen
                         }

@@ -261,7 +261,7 @@ impl Controller {
         let known = |id: &BrokerId| self.state.live.get(id).map(|broker| broker.epoch);
         let unseen = store.registrations.iter().filter(|(id, epoch)| known(id) != Some(**epoch));
         let unseen = unseen.map(|(id, _)| *id).collect();
-        if counts_on(state, then, &unseen) && !off.has(Rule::Lives) {
+        if counts_on(state, then, &unseen, &self.state.live) && !off.has(Rule::Lives) {
             return Written::Unseen;
         }
         Written::Done { version: store.set(tp.partition, state.clone()) }
