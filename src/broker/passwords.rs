@@ -29,7 +29,8 @@ pub async fn renew(
         Err(Error::NoNode(_)) => return Ok(()),
         got => got.map_err(&failed)?,
     };
-    let mut overrides = EntityConfig::decode(&path, &stored)?.0;
+    // What cannot be read is said when the configs are.
+    let Ok(EntityConfig(mut overrides)) = EntityConfig::decode(&path, &stored) else { return Ok(()) };
     let (config, random) = (config.clone(), random.clone());
     let work = move || {
         let needed = passwords::reveal(&config, &mut overrides);

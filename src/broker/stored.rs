@@ -6,9 +6,9 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::RunError;
-use crate::cluster::{Configs, Overrides, read_quota_configs};
+use crate::cluster::{Configs, Overrides, read_overrides, read_quota_configs};
 use crate::config::{BrokerConfig, TopicConfig};
-use crate::metastore::schema::{ConfigEntity, EntityConfig, TopicAssignment, paths};
+use crate::metastore::schema::{ConfigEntity, TopicAssignment, paths};
 use crate::metastore::{Error, Metastore};
 use crate::types::{BrokerId, TopicId};
 
@@ -83,12 +83,7 @@ async fn children(store: &dyn Metastore, path: &str) -> Result<Vec<String>, RunE
 }
 
 async fn overrides(store: &dyn Metastore, entity: &ConfigEntity) -> Result<Overrides, RunError> {
-    let path = entity.path();
-    match store.get(&path).await {
-        Ok((bytes, _)) => Ok(Arc::new(EntityConfig::decode(&path, &bytes)?.0)),
-        Err(Error::NoNode(_)) => Ok(Arc::default()),
-        Err(error) => Err(RunError::metastore("stored configs were read")(error)),
-    }
+    read_overrides(store, entity).await.map_err(RunError::metastore("stored configs were read"))
 }
 
 /// `None` when the topic vanished meanwhile, or its node is nonsense: no controller leads it, and its logs are left alone.
@@ -115,15 +110,52 @@ mod tests {
     use crate::metastore::CreateMode;
     use crate::metastore::embedded::EmbeddedStore;
 
+    async fn holding(nodes: &[(&str, &str)]) -> Arc<dyn Metastore> {
+        let store = EmbeddedStore::in_memory(Arc::new(ManualClock::at(0))).session();
+        for (path, data) in nodes {
+            let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            ensure_path(&*store, parent).await.unwrap();
+            let data = Some(data.as_bytes().to_vec().into());
+            store.create(path, data, CreateMode::Persistent).await.unwrap();
+        }
+        store
+    }
+
     #[tokio::test]
     async fn a_topic_that_is_nonsense_stops_no_broker() {
-        let store = EmbeddedStore::in_memory(Arc::new(ManualClock::at(0))).session();
-        ensure_path(&*store, paths::TOPICS).await.unwrap();
-        for (name, data) in [("odd", "{\"version\":"), ("sound", r#"{"version":2,"partitions":{"0":[1]}}"#)] {
-            let data = Some(data.as_bytes().to_vec().into());
-            store.create(&paths::topic(name), data, CreateMode::Persistent).await.unwrap();
+        let odd = ("/brokers/topics/odd", "{\"version\":");
+        let sound = ("/brokers/topics/sound", r#"{"version":2,"partitions":{"0":[1]}}"#);
+        let store = holding(&[odd, sound]).await;
+        let stored = read(&*store, &BrokerConfig::default(), BrokerId(1)).await.unwrap();
+        assert_eq!(stored.topics.keys().collect::<Vec<_>>(), ["sound"]);
+        assert_eq!(stored.topics["sound"].0, TopicId::ZERO);
+    }
+
+    /// Whatever entity it is of, and in whatever way it cannot be read: the others keep theirs.
+    #[tokio::test]
+    async fn a_configuration_that_is_nonsense_stops_no_broker() {
+        let sound = r#"{"version":1,"config":{"retention.ms":"77","log.retention.ms":"88","consumer_byte_rate":"99"}}"#;
+        for nonsense in
+            ["{\"version\":", "retention.ms=1", r#"{"version":7,"config":{}}"#, r#"{"version":1,"config":[1]}"#]
+        {
+            let mut nodes = vec![
+                ("/brokers/topics/odd", r#"{"version":2,"partitions":{"0":[1]}}"#),
+                ("/brokers/topics/sound", r#"{"version":2,"partitions":{"0":[1]}}"#),
+            ];
+            for parent in ["topics", "brokers", "users", "clients", "ips"] {
+                let (odd, other) = if parent == "brokers" { ("1", "<default>") } else { ("odd", "sound") };
+                let path = |name| -> &'static str { Box::leak(format!("/config/{parent}/{name}").into_boxed_str()) };
+                nodes.extend([(path(odd), nonsense), (path(other), sound)]);
+            }
+            let store = holding(&nodes).await;
+            let stored = read(&*store, &BrokerConfig::default(), BrokerId(1)).await.unwrap();
+            assert_eq!(stored.topics["odd"].1.retention_ms, 88, "{nonsense}: as if it had none");
+            assert_eq!(stored.topics["sound"].1.retention_ms, 77, "{nonsense}");
+            let quotas = stored.quotas.iter().map(|(entity, overrides)| (entity.to_string(), overrides.len()));
+            let expected = ["users", "clients", "ips"]
+                .into_iter()
+                .flat_map(|parent| [(format!("{parent}/odd"), 0), (format!("{parent}/sound"), 3)]);
+            assert_eq!(quotas.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{nonsense}");
         }
-        assert_eq!(topic_id(&*store, "odd").await.unwrap(), None);
-        assert_eq!(topic_id(&*store, "sound").await.unwrap(), Some(TopicId::ZERO));
     }
 }
