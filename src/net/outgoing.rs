@@ -87,8 +87,8 @@ impl StreamLink {
     async fn answer(&mut self) -> io::Result<BytesMut> {
         let refused = |error: FrameError| io::Error::new(io::ErrorKind::InvalidData, error);
         loop {
+            // The buffer that a large one lies in is the next one's, once the caller has let go of it.
             if let Some(frame) = self.reader.take_frame().map_err(refused)? {
-                self.reader.release();
                 return Ok(frame);
             }
             if self.reader.fill(&mut *self.stream).await? == 0 {
