@@ -35,6 +35,7 @@ use crate::config::ReplicaSelector;
 use crate::quota::Quotas;
 use crate::replication::partition::{Partition, PartitionFetch, PartitionRead, Place, Reader};
 use crate::replication::waiters::Parked;
+use crate::replication::waiting_followers::FollowersWait;
 use crate::spawn::Shutdown;
 use crate::types::{BrokerId, IsolationLevel, LeaderEpoch, TopicId};
 use crate::wire::error_code::ErrorCode;
@@ -169,6 +170,7 @@ fn begin(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, Reply>,
         throttle: (is_follower && services.quotas.replication.leader.is_set())
             .then(|| (Arc::clone(&services.quotas), Arc::clone(&services.clock))),
         place: place(ctx, &request),
+        wait: is_follower.then(|| services.partitions.followers().begin(request.replica_id)),
         targets,
     };
     let (min_bytes, max_wait_ms) = (request.min_bytes.min(read.max_bytes), request.max_wait_ms);
@@ -324,6 +326,8 @@ struct Fetching {
     throttle: Option<(Arc<Quotas>, Arc<dyn Clock>)>,
     /// Of a consumer that may be sent to another replica.
     place: Option<Place>,
+    /// Of a follower.
+    wait: Option<FollowersWait>,
     targets: Vec<Target>,
 }
 
@@ -352,6 +356,9 @@ impl Fetching {
     ) -> Vec<Read> {
         let deadline = Instant::now() + Duration::from_millis(max_wait_ms as u64);
         let parked = Parked::new(self.targets.len());
+        if let Some(wait) = &self.wait {
+            wait.park(&parked);
+        }
         for (place, (target, read)) in self.targets.iter().zip(&reads).enumerate() {
             if let (Ok(partition), Ok(read)) = (&target.partition, read) {
                 partition.park(&parked, place, self.reader, read.moves);

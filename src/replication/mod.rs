@@ -14,6 +14,7 @@ pub mod role;
 
 pub mod flush;
 pub mod waiters;
+pub mod waiting_followers;
 
 pub mod fetcher;
 mod fitness;

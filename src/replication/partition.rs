@@ -385,11 +385,6 @@ impl Partition {
         self.fetches.park(parked, place, reader, seen);
     }
 
-    /// Fetches of replicas that wait here are answered at once.
-    pub fn release_replicas(&self) {
-        self.fetches.release_replicas();
-    }
-
     /// Fetches parked, those that ended since the last wake included.
     #[cfg(test)]
     pub fn parked(&self) -> usize {

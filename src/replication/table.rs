@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
 
 use super::fetcher::Fetchers;
 use super::fitness;
@@ -16,6 +17,7 @@ use super::flush::FlushQueue;
 use super::isr_changes::IsrChanges;
 use super::one_at_a_time::OneAtATime;
 use super::partition::Partition;
+use super::waiting_followers::WaitingFollowers;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::TopicConfig;
@@ -116,6 +118,7 @@ pub struct PartitionTable {
     fetchers: OnceLock<Arc<Fetchers>>,
     shards: [Shard; SHARDS],
     changing: OneAtATime,
+    followers: Arc<WaitingFollowers>,
 }
 
 impl fmt::Debug for PartitionTable {
@@ -134,6 +137,7 @@ impl PartitionTable {
             fetchers: OnceLock::new(),
             shards: Default::default(),
             changing: OneAtATime::default(),
+            followers: Arc::default(),
         }
     }
 
@@ -220,18 +224,21 @@ impl PartitionTable {
             self.apply(change, &mut configs).err().unwrap_or(ErrorCode::None)
         };
         let answers = changes.iter().map(&mut apply).collect();
-        if changes.iter().any(|change| change.leader == self.around.broker && change.replicas.len() > 1) {
-            self.release_replicas();
+        let led = changes.iter().filter(|change| change.leader == self.around.broker);
+        let mut told: SmallVec<[BrokerId; 8]> = led.flat_map(|change| change.replicas.iter().copied()).collect();
+        told.sort_unstable();
+        told.dedup();
+        if told.iter().any(|replica| *replica != self.around.broker) {
+            self.followers.release(|follower| told.binary_search(&follower).is_ok());
         }
         // Copies that the last life of this broker began.
         self.start_moves();
         answers
     }
 
-    /// A follower has one fetch under way to each leader, and waits for its answer before it asks for more partitions: up to
-    /// `replica.fetch.wait.max.ms` in which nothing is acknowledged in those led anew.
-    fn release_replicas(&self) {
-        self.all().iter().for_each(|partition| partition.release_replicas());
+    /// Fetches of followers that wait for what is led here.
+    pub fn followers(&self) -> &Arc<WaitingFollowers> {
+        &self.followers
     }
 
     /// AlterReplicaLogDirs: moves a partition's log to the log directory `to`, which is done when this returns with no
@@ -428,11 +435,9 @@ impl PartitionTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::partition::Reader;
     use super::super::testing::{bench, change};
-    use super::super::waiters::{Moves, Parked};
+    use super::super::waiters::Parked;
     use super::*;
-    use crate::types::IsolationLevel;
 
     fn apply(table: &PartitionTable, change: LeaderAndIsr) -> ErrorCode {
         table.apply_leader_and_isr(&[change])[0]
@@ -482,23 +487,22 @@ mod tests {
 
     /// A follower that waits for one partition must be able to ask for another at once.
     #[test]
-    fn who_leads_more_lets_waiting_followers_ask_again() {
+    fn who_leads_more_lets_its_followers_ask_again_and_no_others() {
         let bench = bench(TopicConfig::default());
-        let partition = bench.leader(&[1, 2]);
-        let [follower, consumer] = [(); 2].map(|()| Parked::new(1));
-        let seen = Moves::default();
-        partition.park(&follower, 0, Reader::Replica { id: BrokerId(2), broker_epoch: -1 }, seen);
-        partition.park(&consumer, 0, Reader::Consumer(IsolationLevel::ReadUncommitted), seen);
+        bench.leader(&[1, 2]);
+        let [follower, other] = [(); 2].map(|()| Parked::new(1));
+        bench.table.followers().begin(BrokerId(2)).park(&follower);
+        bench.table.followers().begin(BrokerId(3)).park(&other);
         let of = |partition: i32, leader: i32, replicas: &[i32]| LeaderAndIsr {
             tp: TopicPartition::new("t", partition),
             replicas: replicas.iter().copied().map(BrokerId).collect(),
             is_new: true,
             ..change(leader, 0, &[leader])
         };
-        for (change, released) in [(of(1, 2, &[2, 1]), false), (of(2, 1, &[1]), false), (of(3, 1, &[1, 2]), true)] {
+        for (change, released) in [(of(1, 2, &[2, 1, 3]), false), (of(2, 1, &[1]), false), (of(3, 1, &[1, 2]), true)] {
             assert_eq!(apply(&bench.table, change), ErrorCode::None);
             assert_eq!(follower.is_released(), released);
         }
-        assert!(!consumer.is_released(), "it waits for records");
+        assert!(!other.is_released(), "it follows nothing new");
     }
 }

@@ -51,7 +51,7 @@ impl Parked {
     }
 
     /// Has it answered now, with what there is.
-    fn release(&self) {
+    pub(super) fn release(&self) {
         self.released.store(true, Ordering::Release);
         self.notify.notify_one();
     }
@@ -142,15 +142,6 @@ impl ParkedFetches {
     /// The high watermark moved, or the partition's role did.
     pub fn wake_all(&self) {
         self.wake(|_| true);
-    }
-
-    /// Followers have something new to ask: what they asked is answered now.
-    pub fn release_replicas(&self) {
-        for entry in self.parked.lock().iter().filter(|entry| entry.woken_by == WokenBy::Append) {
-            if let Some(fetch) = entry.fetch.upgrade() {
-                fetch.release();
-            }
-        }
     }
 
     fn wake(&self, whom: impl Fn(WokenBy) -> bool) {

@@ -13,6 +13,7 @@ fn fetching(partition: &Arc<Partition>, offset: i64) -> Fetching {
     Fetching {
         throttle: None,
         place: None,
+        wait: None,
         reader: Reader::Consumer(IsolationLevel::ReadUncommitted),
         only_leader: true,
         max_bytes: 1 << 20,
