@@ -90,9 +90,17 @@ impl Drop for Cluster {
 
 /// As [`Cluster::in_sync`], as one broker sees it.
 pub fn in_sync_at(addr: &str, topic: &str, replicas: usize) -> Outcome<()> {
+    all_in_sync_at(addr, topic, 1, replicas)
+}
+
+/// Returns when so many replicas of each of so many partitions are in sync, as one broker sees it.
+pub fn all_in_sync_at(addr: &str, topic: &str, partitions: usize, replicas: usize) -> Outcome<()> {
     let until = Instant::now() + PATIENCE;
     let mut c = Connection::open(addr)?;
-    while metadata(&mut c, topic)?.partitions.get(&0).is_none_or(|partition| partition.isr.len() != replicas) {
+    let whole = |known: Metadata| {
+        known.partitions.len() == partitions && known.partitions.values().all(|one| one.isr.len() == replicas)
+    };
+    while !whole(metadata(&mut c, topic)?) {
         past(until, "replicas do not catch up")?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::{Rival, Row, Sizes};
 use crate::admin::{controller_addr, create_replicated, delete_topic, leader_addr, settle};
-use crate::cluster::{BROKERS, Cluster, in_sync_at};
+use crate::cluster::{BROKERS, Cluster, all_in_sync_at, in_sync_at};
 use crate::connection::Connection;
 use crate::cores;
 use crate::drive::{Amount, Closed, Ledger, Outcome, Paced, Produced};
@@ -39,6 +39,9 @@ const WRITTEN: Figure = Figure::less("bytes written/s, together").of_value(0.0, 
 const RETURN_S: Figure = Figure::less("from listening to the ISR s").of_value(3.0, 3.0);
 const LEADER: Figure = Figure::less("leader CPU s/GB");
 const FOLLOWER: Figure = Figure::less("follower CPU s/GB");
+const WIDE_S: Figure = Figure::less("created s");
+const WIDE_MB: Figure = Figure::less("MB of the largest broker");
+const WIDE_RETURN_S: Figure = Figure::less("from kill -9 to whole ISRs s");
 const GAP: Figure = Figure::less("gap ms").of_value(150.0, 50.0);
 
 #[derive(Clone, Copy)]
@@ -61,6 +64,16 @@ pub fn rows(sizes: Sizes) -> Vec<Row> {
         };
         Row::new(id, "8", what, figures.to_vec(), measure).without_limit().touches(4.0)
     };
+    let many = {
+        let measure = move |fleet: &mut Fleet, who, sheet: &mut Sheet| {
+            cores::on_all(|| wide(fleet, who, sheet, sizes.partitions))?
+        };
+        let what = "10,000 partitions of 3 replicas; a broker is killed and started again";
+        // Kafka does not start before the dead broker's session is over.
+        Row::new("rf3-wide", "8", what, vec![WIDE_S, WIDE_RETURN_S, WIDE_MB], measure)
+            .without_limit()
+            .rival(Rival::Never)
+    };
     let large = Load::Bytes { batch: 512 << 10, window: 4, bytes: 1_000_000_000 };
     vec![
         row("rf3-idle", "three idle brokers, just started", &[TOGETHER, WAKE_UPS, WRITTEN], idle).rival(Rival::Once),
@@ -80,6 +93,7 @@ pub fn rows(sizes: Sizes) -> Vec<Row> {
         row("rf3-ack-200", "200 requests/s of one record, open loop, acks=all", &[ACK_P50, ACK_P99], acks),
         row("rf3-topics", "a topic of 3 replicas, until each partition has a leader", &[MS_100, MS_1000], topics),
         row("rf3-behind", "a follower starts 1 GB behind", &[RETURN_S, LEADER, FOLLOWER], behind).rival(Rival::Once),
+        many,
         row("rf3-stop", "SIGTERM of the leader: longest wait of a writer with acks=all", &[GAP], stop),
     ]
 }
@@ -214,6 +228,25 @@ fn behind(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
     sheet.add(RETURN_S.name, secs)?;
     sheet.add(LEADER.name, leader)?;
     Ok(sheet.add(FOLLOWER.name, follower)?)
+}
+
+fn wide(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, partitions: i32) -> Outcome<()> {
+    let mut cluster = fleet.fresh_cluster(who)?;
+    let (topic, replicas) = ("wide", BROKERS as usize);
+    let addr = controller_addr(&cluster.any(0)?.addr)?;
+    let start = Instant::now();
+    create_replicated(&addr, topic, partitions, BROKERS as i16, &[])?;
+    sheet.add(WIDE_S.name, start.elapsed().as_secs_f64())?;
+    let start = Instant::now();
+    let killed = cluster.broker_mut(BROKERS)?;
+    killed.stop(Signal::KILL)?;
+    killed.again()?;
+    // It listens once no ISR counts on its last life.
+    killed.listening()?;
+    let witness = cluster.broker(1)?.addr.clone();
+    all_in_sync_at(&witness, topic, usize::try_from(partitions)?, replicas)?;
+    sheet.add(WIDE_RETURN_S.name, start.elapsed().as_secs_f64())?;
+    Ok(sheet.add(WIDE_MB.name, cluster.pids().into_iter().map(resident_mb).fold(0.0, f64::max))?)
 }
 
 fn stop(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
