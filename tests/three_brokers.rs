@@ -12,6 +12,7 @@ use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
+use kafka_protocol::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
 use klamm::sim::brokers::World;
@@ -260,6 +261,30 @@ fn producer_ids_of_all_brokers_differ() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             assert!(id >= 0 && given.insert(id / 1_000), "{id} after {given:?}");
+        }
+        trio.stop().await;
+    });
+}
+
+#[test]
+fn every_replica_tells_of_the_producers_it_knows() {
+    run(async {
+        let mut trio = Trio::start(5, &[]).await;
+        trio.create("t", 1).await;
+        let metadata = trio.client(1).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        let leader = partitions(&metadata)[0].leader_id.0;
+        trio.client(leader).metadata_until(|metadata| partitions(metadata).len() == 1).await;
+        let name = TopicName(StrBytes::from_static_str("t"));
+        let topic = WritableTxnMarkerTopic::default().with_name(name.clone()).with_partition_indexes(vec![0]);
+        let marker = WritableTxnMarker::default().with_producer_id(ProducerId(7)).with_topics(vec![topic]);
+        let written = trio.client(leader).ask(1, WriteTxnMarkersRequest::default().with_markers(vec![marker])).await;
+        assert_eq!(written.markers[0].topics[0].partitions[0].error_code, 0);
+        for client in &mut trio.clients {
+            let topic = describe_producers_request::TopicRequest::default().with_name(name.clone());
+            let asked = DescribeProducersRequest::default().with_topics(vec![topic.with_partition_indexes(vec![0])]);
+            let answer = client.ask(0, asked).await.topics.remove(0).partitions.remove(0);
+            let known: Vec<i64> = answer.active_producers.iter().map(|producer| producer.producer_id.0).collect();
+            assert_eq!((answer.error_code, known), (0, vec![7]));
         }
         trio.stop().await;
     });

@@ -1,7 +1,8 @@
-//! DescribeProducers (61), version 0: what a partition's leader knows of the producers that wrote to it.
+//! DescribeProducers (61), version 0: what a replica of a partition knows of the producers that wrote to it. Followers
+//! answer too (KIP-664: `kafka-transactions --find-hanging --broker-id`).
 //!
 //! INVALID_TOPIC_EXCEPTION for a name no topic can have, UNKNOWN_TOPIC_OR_PARTITION, both with a message when it is the
-//! topic's; NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR. Answered from memory; a producer that is idle for
+//! topic's; NOT_LEADER_OR_FOLLOWER from a broker that has no replica, KAFKA_STORAGE_ERROR. Answered from memory; a producer that is idle for
 //! `producer.id.expiration.ms` is gone.
 //!
 //! Differs: a partition that is named twice is answered once, and a request that names too many closes the connection
@@ -58,7 +59,7 @@ fn unknown_topic(ctx: &RequestContext<'_>, name: &str) -> Option<(ErrorCode, Str
 
 fn producers(ctx: &RequestContext<'_>, topic: &str, partition: i32) -> Result<Vec<ProducerState>, ErrorCode> {
     let partition = ctx.partition(topic, partition)?;
-    partition.check(LeaderEpoch::NONE, true)?;
+    partition.check(LeaderEpoch::NONE, false)?;
     Ok(partition.log()?.producers_as(|id, state| {
         ProducerState::default()
             .with_producer_id(ProducerId(id))
