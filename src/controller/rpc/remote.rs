@@ -89,6 +89,7 @@ impl Peer for RemoteBroker {
         let patience = self.config.replication.controller_socket_timeout();
         let mut outage = false;
         loop {
+            let kept = conversation.is_some();
             let attempt = timeout(patience, self.attempt(&mut conversation, &request)).await;
             let error = match attempt.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(answer) => {
@@ -100,6 +101,10 @@ impl Peer for RemoteBroker {
                 Err(error) => error,
             };
             *conversation = None;
+            // One of before may have been closed since for being idle: that says nothing of the broker.
+            if kept && error.kind() != io::ErrorKind::TimedOut {
+                continue;
+            }
             if !std::mem::replace(&mut outage, true) {
                 tracing::warn!(broker = %self.id, %error, "does not answer the controller, which asks until it is gone");
             }

@@ -21,6 +21,8 @@ enum Does {
     Hang,
     /// Answers each request with this code.
     Answer(u8),
+    /// Answers one request, and is closed by the time of the next.
+    AnswerOnce,
 }
 
 #[derive(Default)]
@@ -56,6 +58,10 @@ impl Link for OtherLink {
         let correlation = header.correlation_id.to_be_bytes();
         self.other.asked.lock().push((header, body.freeze()));
         match self.does {
+            Does::AnswerOnce => {
+                self.does = Does::Break;
+                Ok(BytesMut::from(&[&correlation[..], &[0, 0, 0, 0]].concat()[..]))
+            }
             Does::Answer(code) => Ok(BytesMut::from(&[&correlation[..], &[0, 0, code, 0]].concat()[..])),
             Does::Hang => std::future::pending().await,
             _ => Err(io::ErrorKind::ConnectionReset.into()),
@@ -112,6 +118,17 @@ async fn one_connection_carries_one_request_after_the_other() {
     assert_eq!(*other.connections.lock(), [Endpoint { host: "three".into(), port: 9003 }]);
     let ids: Vec<i32> = other.asked.lock().iter().map(|(header, _)| header.correlation_id).collect();
     assert_eq!(ids, [0, 1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_ended_while_it_was_idle_costs_no_rest() {
+    let other = Arc::<Other>::default();
+    let remote = remote(&other, &[Does::AnswerOnce, Does::Answer(0)]);
+    remote.control(update(1)).await;
+    let begun = tokio::time::Instant::now();
+    remote.control(update(2)).await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(other.connections.lock().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
