@@ -96,8 +96,9 @@ pub async fn serve(
 ) -> End {
     let standing = Standing { at, activity, serving: AtomicBool::new(false), stopping: AtomicBool::new(false) };
     let end = {
-        // A set of one is polled when what is in it was woken, and not with each request.
-        let mut watch = FuturesUnordered::from_iter([watch(shared, &standing)]);
+        // A set of one is polled when what is in it was woken, and not with each request. Boxed: the set has room for one
+        // more than it holds.
+        let mut watch = FuturesUnordered::from_iter([Box::pin(watch(shared, &standing))]);
         tokio::select! {
             biased;
             end = requests(shared, connection, &mut **stream, held, &standing) => end,
@@ -122,7 +123,7 @@ async fn requests(
     let Held { reader, first } = held;
     let mut writer = ResponseWriter::new(shared.file_buffers.clone(), shared.services.spawner.clone());
     loop {
-        match one_request(shared, connection, stream, standing, reader, &mut writer).await {
+        match one_request(shared, connection, stream, standing, reader, *first, &mut writer).await {
             Ok(()) if standing.stopping.load(Ordering::Relaxed) => {
                 let clock = &*shared.services.clock;
                 return match writer.flush(stream, clock, active_at).await {
@@ -149,6 +150,7 @@ async fn one_request(
     stream: &mut dyn Stream,
     standing: &Standing<'_>,
     reader: &mut FrameReader,
+    first: bool,
     writer: &mut ResponseWriter,
 ) -> Result<(), End> {
     let active_at = &standing.activity.active_at;
@@ -158,6 +160,8 @@ async fn one_request(
         begins: reader.held().iter().take(16).copied().collect(),
         first: false,
     };
+    // Most connections leave this thread with what tells that they do.
+    let undecided = first && standing.at == Thread::Control && !connection.of_controller;
     let mut share = None;
     let frame = loop {
         if share.is_none()
@@ -185,7 +189,11 @@ async fn one_request(
             break frame;
         }
         writer.flush(stream, clock, active_at).await?;
-        match reader.fill(stream).await? {
+        let filled = match undecided && reader.api_key().is_none() {
+            true => reader.fill_head(stream).await?,
+            false => reader.fill(stream).await?,
+        };
+        match filled {
             0 if reader.held().is_empty() => return Err(End::Peer),
             0 => return Err(End::PeerInsideRequest),
             _ => active_at.store(clock.monotonic_ms(), Ordering::Relaxed),

@@ -25,6 +25,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
         None
     }
 
+    /// Pending while a read would find nothing. Ready may be wrong.
+    fn poll_read_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
     /// Ready once the peer has closed (true), or when that cannot be told any more without reading what it sent (false).
     fn poll_gone(&mut self, _cx: &mut Context<'_>) -> Poll<bool> {
         Poll::Ready(false)

@@ -1,10 +1,10 @@
 //! Bytes of a connection to frames.
 //!
 //! An idle connection holds no buffer: one is taken from the pool for the length of a read and goes back when nothing
-//! came. A frame in the making may have the memory its bytes have earned ([`frame::room`]); a small frame is copied out
-//! so that a request that waits does not hold a large buffer. Who waits for an answer keeps the buffer of the last large
-//! one: fresh pages for each megabyte cost a follower that catches up more than the bytes themselves. The first small
-//! answer gives it back.
+//! came; none is taken for a socket that has nothing. A frame in the making may have the memory its bytes have earned
+//! ([`frame::room`]); a small frame is copied out so that a request that waits does not hold a large buffer. Who waits for an
+//! answer keeps the buffer of the last large one: fresh pages for each megabyte cost a follower that catches up more than
+//! the bytes themselves. The first small answer gives it back.
 
 use std::future::poll_fn;
 use std::io;
@@ -34,6 +34,9 @@ const GULP: usize = 256 << 10;
 
 /// Frames from this size on are read to their end and no further: at most a quarter of a gulp is ever moved.
 const LARGE_FRAME: usize = GULP / 4;
+
+/// Bytes that say which request comes.
+const HEAD: usize = PREFIX + KEY_AND_VERSION;
 
 /// Takes frames from one connection.
 #[derive(Debug)]
@@ -110,13 +113,33 @@ impl FrameReader {
         poll_fn(|cx| self.poll_fill(cx, stream)).await
     }
 
+    /// As [`FrameReader::fill`], no further than to what says which request comes, and without a buffer of the pool: what
+    /// is read is carried to another thread, and a crowd of connections may be on its way there.
+    pub async fn fill_head(&mut self, stream: &mut dyn Stream) -> io::Result<usize> {
+        let bytes = HEAD.saturating_sub(self.held.len()).max(1);
+        poll_fn(|cx| {
+            self.held.reserve(bytes);
+            self.whole = self.held.capacity();
+            self.poll_read(cx, stream, bytes)
+        })
+        .await
+    }
+
     fn poll_fill(&mut self, cx: &mut Context<'_>, stream: &mut dyn Stream) -> Poll<io::Result<usize>> {
+        if self.held.capacity() == 0 && stream.poll_read_ready(cx).is_pending() {
+            return Poll::Pending;
+        }
         let bytes = self.wanted();
         if self.held.capacity() - self.held.len() < bytes && !self.held.try_reclaim(bytes) {
             let mut larger = self.pool.take(self.held.len() + bytes);
             larger.extend_from_slice(&self.held);
             self.replace(larger);
         }
+        self.poll_read(cx, stream, bytes)
+    }
+
+    /// Reads at most `bytes`, for which there is room.
+    fn poll_read(&mut self, cx: &mut Context<'_>, stream: &mut dyn Stream, bytes: usize) -> Poll<io::Result<usize>> {
         let mut room = (&mut self.held).limit(bytes);
         let polled = pin!(stream.read_buf(&mut room)).poll(cx);
         if polled.is_pending() && self.requests {
@@ -279,6 +302,22 @@ mod tests {
         client.write_all(&bytes[bytes.len() - late..]).await.expect("room");
         assert_eq!(drain(&mut reader, &mut server), [&frame(0, 30_000)[PREFIX..]]);
         assert_eq!(reader.held.capacity(), 0, "an idle connection holds nothing");
+    }
+
+    #[tokio::test]
+    async fn what_says_which_request_comes_is_read_alone_and_held_in_its_own_bytes() {
+        let (mut client, mut server) = duplex(1 << 20);
+        let mut reader = reader();
+        let bytes = frame(0, 16_000);
+        client.write_all(&bytes[..5]).await.expect("room");
+        assert_eq!(reader.fill_head(&mut server).await.expect("readable"), 5);
+        assert_eq!(reader.api_key(), None);
+        assert!(reader.fill_head(&mut server).now_or_never().is_none(), "nothing more has come");
+        client.write_all(&bytes[5..]).await.expect("room");
+        assert_eq!(reader.fill_head(&mut server).await.expect("readable"), HEAD - 5);
+        assert_eq!(reader.api_key(), Some(0));
+        assert!(reader.held.capacity() <= 4 * HEAD, "{}", reader.held.capacity());
+        assert_eq!(drain(&mut reader, &mut server), [&bytes[PREFIX..]]);
     }
 
     #[tokio::test]

@@ -44,12 +44,11 @@ pub struct Server {
     refusals: LogLimiter,
 }
 
-/// A connection on its way to a thread.
+/// A connection on its way to a thread, beside its stream. Boxed: a future has each of its arguments twice.
 struct Visit {
     connection: Connection,
     /// As logged.
     peer: String,
-    open: OpenStream,
     held: Held,
     place: Place,
 }
@@ -179,16 +178,13 @@ impl Server {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                 let of_controller =
                     self.shared.services.config.control_plane_listener_name.as_deref() == Some(&**listener);
-                self.visit(
-                    Thread::Control,
-                    Visit {
-                        connection: Connection::new(id, listener.clone(), incoming.peer, of_controller),
-                        peer: incoming.peer_name,
-                        open: incoming.open,
-                        held: Held::new(&self.shared),
-                        place,
-                    },
-                );
+                let visit = Visit {
+                    connection: Connection::new(id, listener.clone(), incoming.peer, of_controller),
+                    peer: incoming.peer_name,
+                    held: Held::new(&self.shared),
+                    place,
+                };
+                self.visit(Thread::Control, incoming.open, Box::new(visit));
             }
             Err(error) => {
                 if let Some(held_back) = self.refusals.pass(self.now_ms()) {
@@ -199,12 +195,13 @@ impl Server {
     }
 
     /// Has the connection served on that thread, and on those it moves to.
-    fn visit(self: &Arc<Self>, at: Thread, visit: Visit) {
+    fn visit(self: &Arc<Self>, at: Thread, open: OpenStream, mut visit: Box<Visit>) {
         let server = self.clone();
         let task = Box::pin(async move {
-            if let Some((to, visit)) = server.serve(at, visit).await {
-                return server.visit(to, visit);
+            if let Some((to, open)) = server.serve(at, open, &mut visit).await {
+                return server.visit(to, open, visit);
             }
+            drop(visit);
             let gone = server.ebb.lock().went(server.connections());
             if gone {
                 server.spawner.blocking(Box::new(alloc::give_back));
@@ -218,19 +215,18 @@ impl Server {
     }
 
     /// Answers where the connection goes on, if it does.
-    async fn serve(&self, at: Thread, visit: Visit) -> Option<(Thread, Visit)> {
-        let Visit { connection, peer, open, mut held, place } = visit;
+    async fn serve(&self, at: Thread, open: OpenStream, visit: &mut Visit) -> Option<(Thread, OpenStream)> {
+        let Visit { connection, peer, held, place } = visit;
         let cannot = |error: io::Error| {
             tracing::warn!(listener = %connection.listener, peer, %error, "cannot serve a connection");
         };
         let mut stream = open().map_err(cannot).ok()?;
-        let serving = connection::serve(&self.shared, &connection, place.activity(), &mut stream, &mut held, at);
+        let serving = connection::serve(&self.shared, connection, place.activity(), &mut stream, held, at);
         match AssertUnwindSafe(serving).catch_unwind().await {
             Ok(End::Moves(to)) => {
-                let open = stream.leave().map_err(cannot).ok()?;
-                return Some((to, Visit { connection, peer, open, held, place }));
+                return Some((to, stream.leave().map_err(cannot).ok()?));
             }
-            Ok(end) => self.report(&connection, &peer, end),
+            Ok(end) => self.report(connection, peer, end),
             Err(panic) => {
                 self.panics.fetch_add(1, Ordering::Relaxed);
                 let panic = panic_text(panic.as_ref());
@@ -268,5 +264,21 @@ impl Server {
 
     fn now_ms(&self) -> i64 {
         self.shared.services.clock.monotonic_ms()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<'a, F>(_: impl FnOnce(&'a Server, Thread, OpenStream, &'a mut Visit) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Thousands of connections wait inside it.
+    #[test]
+    fn what_serves_an_idle_connection_is_small() {
+        let bytes = size_of_future(Server::serve);
+        assert!(bytes <= 1_792, "{bytes} bytes");
     }
 }

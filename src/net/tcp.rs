@@ -160,6 +160,11 @@ impl Stream for TcpStream {
         }
     }
 
+    fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // An error is the read's to tell.
+        TcpStream::poll_read_ready(self, cx).map(drop)
+    }
+
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut byte = [0];
         let peeked = ready!(self.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
