@@ -21,7 +21,7 @@ pub struct Paced<'a> {
     pub batch: &'a Batch,
     /// Requests per second.
     pub rate: f64,
-    /// Consumers in long polls at the end of partition 0. The limit program has none.
+    /// Consumers in long polls at the end of partition 0. Of the limit program only one that serves a tail has them.
     pub tails: usize,
     /// Seconds.
     pub warm: f64,
@@ -47,11 +47,10 @@ impl Paced<'_> {
     pub fn run(&self, peer: &Peer, ledger: &mut Ledger) -> Outcome<Timed> {
         // Timers of a thread may otherwise be 50 µs late.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1000))?;
-        let tails = if peer.broker { self.tails } else { 0 };
         let start = if peer.broker { end_offsets(&peer.addr, self.topic, 1)?[0] } else { 0 };
         let mut producer = Connection::open(&peer.addr)?;
         let mut consumers = Vec::new();
-        for _ in 0..tails {
+        for _ in 0..self.tails {
             let mut connection = Connection::open(&peer.addr)?;
             connection.send(&fetch(self.topic, 0, start, ANSWER), &[])?;
             consumers.push(Tail { connection, at: start });
@@ -98,7 +97,10 @@ impl Paced<'_> {
                 let tail = &mut consumers[index];
                 tail.connection.fill()?;
                 let Some(frame) = tail.connection.pop() else { continue };
-                let (next, bytes) = whole_batches(fetch_result(frame)?, tail.at, self.batch, false)?;
+                let (next, bytes) = match peer.broker {
+                    true => whole_batches(fetch_result(frame)?, tail.at, self.batch, false)?,
+                    false => self.echoed(frame, tail.at)?,
+                };
                 while tail.at < next {
                     let number = ((tail.at - start) / self.batch.records) as u32;
                     if number >= skipped {
@@ -114,6 +116,15 @@ impl Paced<'_> {
         }
         let spent = mark.ok_or("ended before it was measured")?.spent();
         Ok(Timed { acked, arrived, spent, delivered_gb: delivered as f64 / 1e9 })
+    }
+
+    /// As [`whole_batches`], of the limit program's answer: a correlation id and whole requests as they were sent.
+    fn echoed(&self, frame: &[u8], at: i64) -> Outcome<(i64, u64)> {
+        let (bytes, request) = (frame.len() - 4, self.request.head.len() + self.request.body.len());
+        if bytes == 0 || !bytes.is_multiple_of(request) || !frame.ends_with(&self.request.body) {
+            return Err(format!("{bytes} bytes are not requests of {request}").into());
+        }
+        Ok((at + (bytes / request) as i64 * self.batch.records, bytes as u64))
     }
 }
 

@@ -72,6 +72,8 @@ fn at_rate(fleet: &mut Fleet, who: Who, records: usize, tails: usize, floor: Mod
         create_topic(&peer.addr, &topic, 1, &[])?;
         settle(&mut Connection::open(&peer.addr)?, &request)?;
     }
+    // The floors of this row serve nobody who follows.
+    let tails = if peer.broker { tails } else { 0 };
     let mut ledger = Ledger::open(&peer, &topic, 1, &batch)?;
     let load =
         Paced { topic: &topic, request: &request, batch: &batch, rate: RATE, tails, warm: WARM_SECS, measured: secs };

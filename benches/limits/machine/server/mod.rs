@@ -6,6 +6,7 @@ mod frames;
 mod mapped;
 mod sender;
 mod sink;
+mod tail;
 
 use std::error::Error;
 use std::net::{TcpListener, TcpStream};
@@ -24,10 +25,13 @@ pub enum Mode {
     Pread,
     Sendfile,
     Mmap,
+    /// Appended to a file, answered, and sent from there to all who follow. One thread.
+    Tail,
 }
 
 impl Mode {
-    pub const ALL: [Mode; 6] = [Mode::Sink, Mode::Pong, Mode::Echo, Mode::Pread, Mode::Sendfile, Mode::Mmap];
+    pub const ALL: [Mode; 7] =
+        [Mode::Sink, Mode::Pong, Mode::Echo, Mode::Pread, Mode::Sendfile, Mode::Mmap, Mode::Tail];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -37,6 +41,7 @@ impl Mode {
             Mode::Pread => "pread",
             Mode::Sendfile => "sendfile",
             Mode::Mmap => "mmap",
+            Mode::Tail => "tail",
         }
     }
 
@@ -48,7 +53,7 @@ impl Mode {
 /// `ADDR DIR MODE`: serves until it is killed.
 pub fn from_args(args: &[String]) -> Result<(), Box<dyn Error>> {
     let [addr, dir, mode] = args else {
-        return Err("usage: server ADDR DIR sink|pong|echo|pread|sendfile|mmap".into());
+        return Err("usage: server ADDR DIR sink|pong|echo|pread|sendfile|mmap|tail".into());
     };
     let (mode, dir) = (Mode::parse(mode)?, PathBuf::from(dir));
     std::fs::create_dir_all(&dir)?;
@@ -58,6 +63,9 @@ pub fn from_args(args: &[String]) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(addr)?;
     if mode == Mode::Echo {
         return echo::serve(listener);
+    }
+    if mode == Mode::Tail {
+        return Ok(tail::serve(&listener, &dir)?);
     }
     for (i, stream) in listener.incoming().enumerate() {
         let (stream, dir) = (stream?, dir.clone());
