@@ -4,7 +4,8 @@
 //! except for what lies before their first page border; that and small parts are read into a pooled buffer and leave with
 //! what is around them in one write. What is not in the page cache is read on the blocking pool, so that a slow disk holds
 //! up this connection and not its neighbours. A peer that does not read holds no buffer: what it was to get is read again
-//! once it takes something.
+//! once it takes something. Answers that are small and at hand are written as they are queued, by one system call; what
+//! that does not do, and what it leaves, is [`Gather`]'s.
 //!
 //! Measured on two EPYC cores, kernel 6.18, loopback, 1 MiB answers, bare loops: `sendfile` 0.11 CPU-s/GB, `pread` and
 //! `write` through 1 MiB 0.27 (an older Xeon had it the other way round: 0.56 and 0.38). Through a nonblocking socket
@@ -12,13 +13,15 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::mem;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::listener::Stream;
 use super::pool::FileBuffers;
@@ -64,8 +67,8 @@ enum Piece {
 /// Queues and writes the responses of one connection, in order.
 pub struct ResponseWriter {
     queue: Vec<Part>,
-    /// Where in `queue` each response ends, with its size.
-    responses: Vec<(usize, u32)>,
+    /// Where in `queue` each response ends, with its size as it is sent.
+    responses: Vec<(usize, [u8; 4])>,
     queued: usize,
     buffers: Arc<FileBuffers>,
     spawner: Arc<dyn Spawner>,
@@ -91,7 +94,7 @@ impl ResponseWriter {
         let size: usize = response.parts.iter().map(Part::len).sum();
         let prefix = i32::try_from(size).map_err(|_| TooLong(size))?;
         self.queue.extend(response.parts);
-        self.responses.push((self.queue.len(), prefix.unsigned_abs()));
+        self.responses.push((self.queue.len(), prefix.to_be_bytes()));
         self.queued += 4 + size;
         Ok(())
     }
@@ -101,12 +104,91 @@ impl ResponseWriter {
         if self.responses.is_empty() {
             return Ok(());
         }
+        let mut buffer = None;
+        let written = poll_fn(|cx| Poll::Ready(self.write_at_once(cx, stream, &mut buffer))).await;
+        if let Some(buffer) = buffer {
+            self.buffers.put(buffer);
+        }
+        let written = written?;
+        if written > 0 {
+            progress.store(clock.monotonic_ms(), Ordering::Relaxed);
+        }
+        if written < self.queued {
+            // Apart: an idle connection has no room for it.
+            Box::pin(self.write_rest(written, stream, clock, progress)).await?;
+        }
+        self.queue.clear();
+        self.responses.clear();
+        self.queued = 0;
+        // An idle connection holds nothing of a large answer.
+        if self.queue.capacity() > KEPT_PIECES {
+            self.queue = Vec::new();
+        }
+        if self.responses.capacity() > KEPT_PIECES {
+            self.responses = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Writes what is queued by one system call if all of it is small and need not be waited for. Bytes the peer took.
+    fn write_at_once(
+        &self,
+        cx: &mut Context<'_>,
+        stream: &mut dyn Stream,
+        buffer: &mut Option<Box<[u8]>>,
+    ) -> io::Result<usize> {
+        let mut filled = 0;
+        for part in &self.queue {
+            let Part::File(slice) = part else { continue };
+            let into = match slice.len < SEND_FILE {
+                true => buffer.get_or_insert_with(|| self.buffers.take()).get_mut(filled..filled + slice.len),
+                false => None,
+            };
+            let Some(into) = into else { return Ok(0) };
+            if slice.file.read_at_nowait(into, slice.position).map_err(unreadable)? != Some(slice.len) {
+                return Ok(0);
+            }
+            filled += slice.len;
+        }
+        if self.queue.len() + self.responses.len() > MAX_SLICES {
+            return Ok(0);
+        }
+        let mut slices: SmallVec<[IoSlice<'_>; 8]> = SmallVec::new();
+        let (mut begin, mut read) = (0, buffer.as_deref().unwrap_or_default());
+        for (end, prefix) in &self.responses {
+            slices.push(IoSlice::new(prefix));
+            for part in self.queue.get(begin..*end).unwrap_or_default() {
+                slices.push(IoSlice::new(match part {
+                    Part::Bytes(bytes) => bytes,
+                    Part::File(slice) => {
+                        let (bytes, rest) = read.split_at_checked(slice.len).unwrap_or_default();
+                        read = rest;
+                        bytes
+                    }
+                }));
+            }
+            begin = *end;
+        }
+        match Pin::new(stream).poll_write_vectored(cx, &slices) {
+            Poll::Ready(written) => written,
+            Poll::Pending => Ok(0),
+        }
+    }
+
+    /// Writes what is queued, of which the peer has `written` bytes.
+    async fn write_rest(
+        &self,
+        written: usize,
+        stream: &mut dyn Stream,
+        clock: &dyn Clock,
+        progress: &AtomicI64,
+    ) -> io::Result<()> {
         let (buffers, spawner) = (&self.buffers, &*self.spawner);
         let pieces = Vec::with_capacity(KEPT_PIECES);
-        let mut out = Gather { buffers, spawner, pieces, buffer: None, filled: 0 };
+        let mut out = Gather { buffers, spawner, pieces, buffer: None, filled: 0, written };
         let mut begin = 0;
-        for &(end, size) in &self.responses {
-            out.pieces.push(Piece::Prefix(size.to_be_bytes()));
+        for &(end, prefix) in &self.responses {
+            out.pieces.push(Piece::Prefix(prefix));
             for part in self.queue.get(begin..end).unwrap_or_default() {
                 match part {
                     Part::Bytes(bytes) if bytes.is_empty() => {}
@@ -158,16 +240,6 @@ impl ResponseWriter {
         }
         out.write(stream, clock, progress).await?;
         out.give_back();
-        self.queue.clear();
-        self.responses.clear();
-        self.queued = 0;
-        // An idle connection holds nothing of a large answer.
-        if self.queue.capacity() > KEPT_PIECES {
-            self.queue = Vec::new();
-        }
-        if self.responses.capacity() > KEPT_PIECES {
-            self.responses = Vec::new();
-        }
         Ok(())
     }
 }
@@ -179,6 +251,8 @@ struct Gather<'a> {
     pieces: Vec<Piece>,
     buffer: Option<Box<[u8]>>,
     filled: usize,
+    /// Bytes of the first pieces that the peer has already.
+    written: usize,
 }
 
 impl Gather<'_> {
@@ -245,23 +319,24 @@ impl Gather<'_> {
         progress: &AtomicI64,
         more: bool,
     ) -> io::Result<()> {
-        let (mut at, mut skip) = (0, 0);
+        let (mut at, mut skip) = (0, mem::take(&mut self.written));
+        self.pass(&mut at, &mut skip);
         while at < self.pieces.len() {
             let buffer = self.buffer.as_deref().unwrap_or_default();
             let written = poll_fn(|cx| {
-                let mut slices = [IoSlice::new(&[]); MAX_SLICES];
                 let rest = self.pieces.get(at..).unwrap_or_default();
-                let mut count = 0;
                 let read = rest.iter().take_while(|piece| !matches!(piece, Piece::Unread(_)));
-                for (slice, piece) in slices.iter_mut().zip(read) {
-                    let bytes = piece.bytes(buffer);
-                    *slice = IoSlice::new(bytes.get(if count == 0 { skip } else { 0 }..).unwrap_or_default());
-                    count += 1;
-                }
-                let slices = slices.get(..count).unwrap_or_default();
+                let slices: SmallVec<[IoSlice<'_>; 8]> = read
+                    .take(MAX_SLICES)
+                    .enumerate()
+                    .map(|(n, piece)| {
+                        let bytes = piece.bytes(buffer);
+                        IoSlice::new(bytes.get(if n == 0 { skip } else { 0 }..).unwrap_or_default())
+                    })
+                    .collect();
                 let written = match more {
-                    true => stream.poll_write_more(cx, slices),
-                    false => Pin::new(&mut *stream).poll_write_vectored(cx, slices),
+                    true => stream.poll_write_more(cx, &slices),
+                    false => Pin::new(&mut *stream).poll_write_vectored(cx, &slices),
                 };
                 match written {
                     Poll::Pending if !buffer.is_empty() => Poll::Ready(None),
@@ -282,13 +357,7 @@ impl Gather<'_> {
             }
             progress.store(clock.monotonic_ms(), Ordering::Relaxed);
             skip += written;
-            while let Some(length) = self.pieces.get(at).map(Piece::len) {
-                if skip < length {
-                    break;
-                }
-                skip -= length;
-                at += 1;
-            }
+            self.pass(&mut at, &mut skip);
             if matches!(self.pieces.get(at), Some(Piece::Unread(_))) {
                 self.pieces.drain(..at);
                 at = 0;
@@ -300,6 +369,14 @@ impl Gather<'_> {
         Ok(())
     }
 
+    /// Moves `at` past the pieces that `skip` bytes from there on complete.
+    fn pass(&self, at: &mut usize, skip: &mut usize) {
+        while let Some(length) = self.pieces.get(*at).map(Piece::len).filter(|length| length <= skip) {
+            *skip -= length;
+            *at += 1;
+        }
+    }
+
     /// Gives the buffer to others. What of it is not written yet, from `skip` bytes into the piece at `at` on, is
     /// remembered by where it was read from.
     fn let_go(&mut self, at: usize, skip: &mut usize) {
@@ -307,7 +384,7 @@ impl Gather<'_> {
         for (n, piece) in self.pieces.iter_mut().enumerate() {
             if let Piece::Buffer(_, from) = piece {
                 // Only of the first piece a part may be written.
-                let written = if n == 0 { std::mem::take(skip) } else { 0 };
+                let written = if n == 0 { mem::take(skip) } else { 0 };
                 let (file, position) = (Arc::clone(&from.file), from.position + written as u64);
                 *piece = Piece::Unread(FileSlice { file, position, len: from.len - written });
             }
@@ -362,7 +439,7 @@ fn copied_first(slice: &FileSlice) -> usize {
 /// reason costs a look.
 async fn woken() {
     let mut asked = false;
-    poll_fn(|_| if std::mem::replace(&mut asked, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+    poll_fn(|_| if mem::replace(&mut asked, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// A response whose length was announced cannot be completed: the connection ends.
@@ -490,6 +567,28 @@ mod tests {
         let progress = AtomicI64::new(0);
         assert_peer_reads(&expected, &mut writer, server, client, &progress).await;
         assert_eq!((writer.queued(), progress.into_inner()), (0, NOW_MS));
+    }
+
+    #[tokio::test]
+    async fn small_answers_of_which_a_peer_takes_a_part_are_completed() {
+        for room in [1, 3, 4, 5, 9, 1_000, 3_020, 4_000] {
+            let (client, server) = duplex(room);
+            let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
+            let mut expected = Vec::new();
+            for n in [5, 0, 7] {
+                // Within one page that is there.
+                let parts = vec![bytes(n), file(8192 + 1000, 3_000), bytes(20), file(8192 + n as u64, 11)];
+                let size = n + 3_000 + 20 + 11;
+                writer.queue(Response { parts, throttle_ms: 0 }).expect("framed");
+                let at = |from: usize, len: usize| (from..from + len).map(|n| (n % 251) as u8);
+                expected.extend((size as u32).to_be_bytes());
+                expected.extend(vec![9; n]);
+                expected.extend(at(8192 + 1000, 3_000));
+                expected.extend([9; 20]);
+                expected.extend(at(8192 + n, 11));
+            }
+            assert_peer_reads(&expected, &mut writer, server, client, &AtomicI64::new(0)).await;
+        }
     }
 
     #[tokio::test]
