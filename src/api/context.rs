@@ -1,6 +1,7 @@
 //! What a handler is given and what it answers.
 
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -94,7 +95,7 @@ impl Connection {
 pub struct RequestContext<'a> {
     pub services: &'a Services,
     pub connection: &'a Connection,
-    pub header: &'a RequestHeader,
+    pub header: RequestHeader,
     pub toll: Toll,
 }
 
@@ -170,6 +171,13 @@ pub struct Response {
     pub parts: Vec<Part>,
     /// Milliseconds the connection is not read after the response (KIP-219).
     pub throttle_ms: i32,
+}
+
+/// A frame that was taken in.
+pub enum Served<'a> {
+    AtOnce(Reply),
+    /// It may have to wait. On the heap, so that an idle connection does not carry the largest handler's state.
+    Later(Pin<Box<dyn Future<Output = Reply> + Send + 'a>>),
 }
 
 /// How a frame is answered.

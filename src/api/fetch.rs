@@ -54,17 +54,60 @@ mod size;
 
 type Answer = (ResponseTopic, PartitionResponse<Records>);
 
-/// `share` of the request budget goes with the frame, before anything is waited for.
-pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> Result<Reply, Close> {
-    let begun = match begin(ctx, &frame)? {
-        Ok(begun) => begun,
-        Err(refusal) => return Ok(refusal),
-    };
-    drop((frame, share));
-    let Begun { session_id, is_follower, context, read, mut unknown, min_bytes, max_wait_ms } = begun;
-    let (version, services) = (ctx.version(), ctx.services);
-    let reads = read.until_enough(min_bytes, max_wait_ms, &ctx.connection.alarm, &services.shutdown).await;
+/// A request that cannot be answered at once.
+pub struct Waiting(Left);
 
+/// What is left to do.
+enum Left {
+    /// It has not found enough.
+    Wait(Box<(Begun, Reads, Found)>),
+    /// Its records are to be converted.
+    Conversion(Told),
+}
+
+/// Reads, and answers when that is enough. The inner error is what is left to do.
+pub fn begin(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Reply, Waiting>, Close> {
+    let begun = match read_request(ctx, frame)? {
+        Ok(begun) => begun,
+        Err(refusal) => return Ok(Ok(refusal)),
+    };
+    let reads = begun.read.once();
+    let found = found_in(&reads);
+    if begun.read.must_wait(found, begun.min_bytes, begun.max_wait_ms) {
+        return Ok(Err(Waiting(Left::Wait(Box::new((begun, reads, found))))));
+    }
+    Ok(match conclude(ctx, begun, reads) {
+        Ok(told) if ctx.version() <= 3 => Err(Waiting(Left::Conversion(told))),
+        Ok(told) => Ok(told.answer(ctx)),
+        Err(refusal) => Ok(refusal),
+    })
+}
+
+/// Does the rest.
+pub async fn finish(ctx: &RequestContext<'_>, waiting: Waiting) -> Result<Reply, Close> {
+    let mut told = match waiting.0 {
+        Left::Conversion(told) => told,
+        Left::Wait(waiting) => {
+            let (begun, reads, found) = *waiting;
+            let (min_bytes, max_wait_ms) = (begun.min_bytes, begun.max_wait_ms);
+            let (alarm, shutdown) = (&ctx.connection.alarm, &ctx.services.shutdown);
+            let reads = begun.read.wait(reads, found, min_bytes, max_wait_ms, alarm, shutdown).await;
+            match conclude(ctx, begun, reads) {
+                Ok(told) => told,
+                Err(refusal) => return Ok(refusal),
+            }
+        }
+    };
+    if ctx.version() <= 3 {
+        Box::pin(convert::down(ctx.services, ctx.version(), &mut told.answers)).await;
+    }
+    Ok(told.answer(ctx))
+}
+
+/// Everything that was read, as what the client is told and its session knows from now on. The error is the whole answer.
+fn conclude(ctx: &RequestContext<'_>, begun: Begun, reads: Reads) -> Result<Told, Reply> {
+    let Begun { session_id, is_follower, context, read, mut unknown, .. } = begun;
+    let (version, services) = (ctx.version(), ctx.services);
     read.count_throttled(&reads);
     for (target, read) in read.targets.iter().zip(&reads) {
         if matches!(read, Err(ErrorCode::OffsetOutOfRange)) && !is_follower {
@@ -81,7 +124,7 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> R
             Ok(id) => (ErrorCode::None, id),
             Err(code) => (code, session_id),
         };
-        return Ok(answer(ctx, code, id, Vec::new(), &[]));
+        return Err(answer(ctx, code, id, Vec::new(), &[]));
     }
     let ended = match context {
         Context::Sessionless(_) => Ok(0),
@@ -90,28 +133,36 @@ pub async fn handle<S>(ctx: &RequestContext<'_>, frame: BytesMut, share: S) -> R
             services.fetch_sessions.end(context, &mut answers, services.clock.monotonic_ms(), random_id)
         }
     };
-    let session_id = match ended {
-        Ok(id) => id,
-        Err(code) => return Ok(answer(ctx, code, session_id, Vec::new(), &[])),
-    };
+    let session_id = ended.map_err(|code| answer(ctx, code, session_id, Vec::new(), &[]))?;
     for (topic, answer) in &mut answers {
         records::fit(services, version, is_follower, topic, answer);
     }
-    if version <= 3 {
-        Box::pin(convert::down(services, version, &mut answers)).await;
-    }
-    let mut hints = LeaderHints::default();
-    if version >= 16 {
-        // By now the leader that sent us away may be known.
-        let snapshot = services.cluster.load();
-        for (topic, answer) in &mut answers {
-            if matches!(answer.error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) {
-                let leader = hints.add(&snapshot, &ctx.connection.listener, &topic.name, answer.partition);
-                answer.current_leader = Some(leader);
+    Ok(Told { session_id, answers })
+}
+
+/// What a client is told.
+struct Told {
+    session_id: i32,
+    answers: Vec<Answer>,
+}
+
+impl Told {
+    fn answer(mut self, ctx: &RequestContext<'_>) -> Reply {
+        let mut hints = LeaderHints::default();
+        if ctx.version() >= 16 {
+            // By now the leader that sent us away may be known.
+            let sent_away = |code| matches!(code, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch);
+            let mut away = self.answers.iter_mut().filter(|(_, answer)| sent_away(answer.error)).peekable();
+            if away.peek().is_some() {
+                let snapshot = ctx.services.cluster.load();
+                for (topic, answer) in away {
+                    let leader = hints.add(&snapshot, &ctx.connection.listener, &topic.name, answer.partition);
+                    answer.current_leader = Some(leader);
+                }
             }
         }
+        answer(ctx, ErrorCode::None, self.session_id, self.answers, &hints.endpoints)
     }
-    Ok(answer(ctx, ErrorCode::None, session_id, answers, &hints.endpoints))
 }
 
 /// A request that was read: what it takes to answer it, and nothing of its bytes.
@@ -128,7 +179,7 @@ struct Begun {
 }
 
 /// Reads the request and takes it into its session. The inner error is its whole answer.
-fn begin(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, Reply>, Close> {
+fn read_request(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, Reply>, Close> {
     let version = ctx.version();
     let request =
         FetchRequest::decode(frame, 0, version).map_err(|error| Close(format!("Fetch v{version}: {error}")))?;
@@ -333,27 +384,24 @@ struct Fetching {
 
 type Read = Result<PartitionRead, ErrorCode>;
 
+/// Of each partition, in order.
+type Reads = SmallVec<[Read; 1]>;
+
 impl Fetching {
-    /// Waits until there is enough to answer, `max_wait_ms` have passed, or the broker is asked to stop.
-    async fn until_enough(&self, min_bytes: i32, max_wait_ms: i32, alarm: &Alarm, shutdown: &Shutdown) -> Vec<Read> {
-        let reads = self.once();
-        let found = found_in(&reads);
-        if max_wait_ms <= 0 || self.targets.is_empty() || found.is_enough(min_bytes) {
-            return reads;
-        }
-        // Apart: most requests do not wait, and the future of each is as large as its largest part.
-        Box::pin(self.wait(reads, found, min_bytes, max_wait_ms, alarm, shutdown)).await
+    fn must_wait(&self, found: Found, min_bytes: i32, max_wait_ms: i32) -> bool {
+        max_wait_ms > 0 && !self.targets.is_empty() && !found.is_enough(min_bytes)
     }
 
+    /// Waits until there is enough to answer, `max_wait_ms` have passed, or the broker is asked to stop.
     async fn wait(
         &self,
-        mut reads: Vec<Read>,
+        mut reads: Reads,
         mut found: Found,
         min_bytes: i32,
         max_wait_ms: i32,
         alarm: &Alarm,
         shutdown: &Shutdown,
-    ) -> Vec<Read> {
+    ) -> Reads {
         let deadline = Instant::now() + Duration::from_millis(max_wait_ms as u64);
         let parked = Parked::new(self.targets.len());
         if let Some(wait) = &self.wait {
@@ -409,9 +457,9 @@ impl Fetching {
     }
 
     /// Reads every partition within the limits, and notes a follower's progress.
-    fn once(&self) -> Vec<Read> {
+    fn once(&self) -> Reads {
         let (mut left, mut bytes) = (self.max_bytes, 0);
-        let mut reads = Vec::with_capacity(self.targets.len());
+        let mut reads = Reads::with_capacity(self.targets.len());
         for target in &self.targets {
             let min_one_batch = !self.hard_limit && bytes == 0;
             let mut read = target.read(self, left, min_one_batch);

@@ -46,6 +46,7 @@ use crate::storage::log::{AppendError, AppendParams, Origin};
 use crate::types::{Acks, Offset};
 use crate::wire::compression::DECOMPRESSED_MAX;
 use crate::wire::error_code::ErrorCode;
+use crate::wire::frame::Frame;
 use crate::wire::header::put_response_header;
 use crate::wire::produce::{self, PartitionData, PartitionResponse, ProduceRequest, ProduceResponse, RecordErrors};
 use crate::wire::writer::Writer;
@@ -72,68 +73,166 @@ enum Wait {
     Durable(Offset),
 }
 
-/// `share` of the request budget goes with the records, before anything is waited for.
-pub async fn handle<S>(ctx: &RequestContext<'_>, mut frame: BytesMut, share: S) -> Result<Reply, Close> {
-    let mut request = ProduceRequest::decode(&frame, 0, ctx.version())
-        .map_err(|error| Close(format!("Produce v{}: {error}", ctx.version())))?;
-    let size = frame.len();
-    keep_last(&mut request, &frame);
+/// A request of which not everything is appended, or not everything that is waited for is there.
+pub struct Waiting {
+    producing: Producing,
+    /// The body as received; once everything is appended, what is left of it.
+    frame: BytesMut,
+    pause: Option<Pause>,
+}
+
+/// Why the walk over a request's partitions stops.
+enum Pause {
+    /// Others of this thread have their turn.
+    Turn,
+    /// The next partition's records are to be appended on the blocking pool.
+    Lengthy(Admitted),
+}
+
+/// Appends what can be appended at once. The inner error is what is left to do.
+pub fn begin(ctx: &RequestContext<'_>, mut frame: Frame<'_>) -> Result<Result<Reply, Box<Waiting>>, Close> {
+    let mut producing = Producing::read(ctx, &frame)?;
     let snapshot = ctx.services.cluster.load();
-    let mut pending = Vec::new();
-    let mut outcomes = Vec::with_capacity(request.partitions.len());
-    let (mut walked, mut announced) = (0, 0);
-    match refused_as_a_whole(&request, &frame, &snapshot, ctx.version()) {
-        Some(outcome) => outcomes.resize(request.partitions.len(), outcome),
-        None => {
-            for (at, data) in request.partitions.iter().enumerate() {
-                // Others of this thread have their turn between partitions.
-                if walked > AT_ONCE {
-                    walked = 0;
-                    yield_now().await;
-                }
-                let now_ms = ctx.services.clock.wall_ms();
-                let at_once = AT_ONCE.saturating_sub(announced);
-                let outcome = match admit(ctx, &snapshot, &request, data, &frame, now_ms, at_once) {
-                    Ok(admitted) => append(ctx, admitted, &mut frame).await?,
-                    Err(refused) => Err(refused),
-                };
-                let records = records_of(data, &frame);
-                if outcome.as_ref().is_ok_and(|(_, append)| append.info.log_append_time_ms < 0)
-                    && let Some(max_timestamp) = batch::max_timestamp(records)
-                {
-                    ctx.services.telltales.produced(ctx, data.topic(&frame), max_timestamp, now_ms);
-                }
-                if at + 1 < request.partitions.len() {
-                    walked = walked.saturating_add(batch::walked(records));
-                    announced = announced.saturating_add(batch::announced(records));
-                }
-                if let Ok((partition, append)) = &outcome
-                    && let Some(wait) = wait_of(append)
-                {
-                    pending.push(Pending { at, partition: Arc::clone(partition), wait });
-                }
-                outcomes.push(outcome.map_or_else(|refused| refused, |(_, append)| appended(&append)));
+    producing.refuse_as_a_whole(ctx, &frame, &snapshot);
+    let pause = producing.append(ctx, &snapshot, &mut frame);
+    if pause.is_some() {
+        return Ok(Err(Box::new(Waiting { producing, frame: frame.take(), pause })));
+    }
+    if producing.request.acks != 0 && !producing.pending.is_empty() {
+        let frame = producing.request.without_records(&frame);
+        return Ok(Err(Box::new(Waiting { producing, frame, pause })));
+    }
+    producing.answer(ctx, &snapshot, &frame).map(Ok)
+}
+
+/// Does the rest. `share` of the request budget goes with the records, before anything is waited for.
+pub async fn finish<S>(ctx: &RequestContext<'_>, waiting: Waiting, share: S) -> Result<Reply, Close> {
+    let Waiting { mut producing, mut frame, mut pause } = waiting;
+    while let Some(reason) = pause {
+        match reason {
+            Pause::Turn => yield_now().await,
+            Pause::Lengthy(admitted) => {
+                let outcome = append_elsewhere(ctx, admitted, &mut frame).await?;
+                producing.note(ctx, outcome, &frame);
             }
         }
+        pause = producing.append(ctx, &ctx.services.cluster.load(), &mut frame);
     }
-    if request.acks == 0 {
-        return match outcomes.iter().find(|outcome| outcome.error.is_error()) {
-            Some(outcome) => Err(Close(format!("Produce with acks=0 failed: {}", outcome.error))),
-            None => Ok(Reply::Nothing { throttle_ms: throttle::produced(ctx, size, request.acks) }),
-        };
-    }
-    if !pending.is_empty() {
-        frame = request.without_records(&frame);
+    if producing.request.acks != 0 && !producing.pending.is_empty() {
+        frame = producing.request.without_records(&frame);
         drop(share);
-        let deadline = Instant::now() + Duration::from_millis(request.timeout_ms.max(0) as u64);
-        for (at, error) in Box::pin(uncommitted(pending, deadline)).await {
-            if let Some(outcome) = outcomes.get_mut(at) {
+        producing.wait().await;
+    }
+    producing.answer(ctx, &ctx.services.cluster.load(), &frame)
+}
+
+/// One request between its first append and its answer.
+struct Producing {
+    request: ProduceRequest,
+    /// Bytes of its body.
+    size: usize,
+    /// What became of its first partitions.
+    outcomes: SmallVec<[PartitionResponse; 1]>,
+    pending: SmallVec<[Pending; 1]>,
+    /// Bytes since others last had their turn.
+    walked: usize,
+    /// Bytes that compressed records before the next ones announce.
+    announced: usize,
+    /// When its records are appended, wall clock.
+    now_ms: i64,
+}
+
+type Outcome = Result<(Arc<Partition>, LeaderAppend), PartitionResponse>;
+
+impl Producing {
+    fn read(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Producing, Close> {
+        let mut request = ProduceRequest::decode(frame, 0, ctx.version())
+            .map_err(|error| Close(format!("Produce v{}: {error}", ctx.version())))?;
+        keep_last(&mut request, frame);
+        let (outcomes, pending) = Default::default();
+        Ok(Producing { request, size: frame.len(), outcomes, pending, walked: 0, announced: 0, now_ms: 0 })
+    }
+
+    fn refuse_as_a_whole(&mut self, ctx: &RequestContext<'_>, frame: &[u8], snapshot: &Snapshot) {
+        if let Some(outcome) = refused_as_a_whole(&self.request, frame, snapshot, ctx.version()) {
+            self.outcomes.resize(self.request.partitions.len(), outcome);
+        }
+    }
+
+    /// Appends the records of the partitions that have no outcome yet, in order.
+    fn append(&mut self, ctx: &RequestContext<'_>, snapshot: &Snapshot, frame: &mut [u8]) -> Option<Pause> {
+        self.now_ms = ctx.services.clock.wall_ms();
+        while let Some(data) = self.request.partitions.get(self.outcomes.len()) {
+            if self.walked > AT_ONCE {
+                self.walked = 0;
+                return Some(Pause::Turn);
+            }
+            let at_once = AT_ONCE.saturating_sub(self.announced);
+            let outcome = match admit(ctx, snapshot, &self.request, data, frame, self.now_ms, at_once) {
+                Err(refused) => Err(refused),
+                Ok(admitted) => {
+                    let records = frame.get_mut(admitted.range.clone()).unwrap_or_default();
+                    match admitted.partition.append_to_leader(records, admitted.acks, admitted.params) {
+                        Err(AppendError::Lengthy) => return Some(Pause::Lengthy(admitted)),
+                        Err(error) => Err(refused(error)),
+                        Ok(append) => Ok((admitted.partition, append)),
+                    }
+                }
+            };
+            self.note(ctx, outcome, frame);
+        }
+        None
+    }
+
+    /// Takes in what became of the next partition.
+    fn note(&mut self, ctx: &RequestContext<'_>, outcome: Outcome, frame: &[u8]) {
+        let at = self.outcomes.len();
+        let Some(data) = self.request.partitions.get(at) else { return };
+        let records = records_of(data, frame);
+        if outcome.as_ref().is_ok_and(|(_, append)| append.info.log_append_time_ms < 0)
+            && let Some(max_timestamp) = batch::max_timestamp(records)
+        {
+            ctx.services.telltales.produced(ctx, data.topic(frame), max_timestamp, self.now_ms);
+        }
+        if at + 1 < self.request.partitions.len() {
+            self.walked = self.walked.saturating_add(batch::walked(records));
+            self.announced = self.announced.saturating_add(batch::announced(records));
+        }
+        self.outcomes.push(match outcome {
+            Ok((partition, append)) => {
+                let answer = appended(&append);
+                if let Some(wait) = wait_of(&append) {
+                    self.pending.push(Pending { at, partition, wait });
+                }
+                answer
+            }
+            Err(refused) => refused,
+        });
+    }
+
+    /// Waits for what was appended to be where `acks` wants it, at most the request's timeout.
+    async fn wait(&mut self) {
+        let deadline = Instant::now() + Duration::from_millis(self.request.timeout_ms.max(0) as u64);
+        for (at, error) in uncommitted(mem::take(&mut self.pending), deadline).await {
+            if let Some(outcome) = self.outcomes.get_mut(at) {
                 outcome.error = error;
             }
         }
     }
-    let throttle_ms = throttle::produced(ctx, size, request.acks);
-    Ok(answer(ctx, &snapshot, &request, outcomes, &frame, throttle_ms))
+
+    fn answer(self, ctx: &RequestContext<'_>, snapshot: &Snapshot, frame: &[u8]) -> Result<Reply, Close> {
+        let Producing { request, size, outcomes, .. } = self;
+        if request.acks == 0
+            && let Some(outcome) = outcomes.iter().find(|outcome| outcome.error.is_error())
+        {
+            return Err(Close(format!("Produce with acks=0 failed: {}", outcome.error)));
+        }
+        let throttle_ms = throttle::produced(ctx, size, request.acks);
+        Ok(match request.acks {
+            0 => Reply::Nothing { throttle_ms },
+            _ => answer(ctx, snapshot, &request, outcomes, frame, throttle_ms),
+        })
+    }
 }
 
 /// Of a partition that is named twice the later counts, and it is answered once.
@@ -228,26 +327,22 @@ fn admit(
     Ok(Admitted { partition, acks, params, range })
 }
 
-/// One partition's append: here, or, when its records decompress to many, where it holds up nobody else. The frame is
-/// lost with the blocking pool only, when the broker stops.
-async fn append(
+/// One partition's append where it holds up nobody else. The frame is lost with the blocking pool only, when the broker
+/// stops.
+async fn append_elsewhere(
     ctx: &RequestContext<'_>,
     admitted: Admitted,
     frame: &mut BytesMut,
-) -> Result<Result<(Arc<Partition>, LeaderAppend), PartitionResponse>, Close> {
+) -> Result<Outcome, Close> {
     let Admitted { partition, acks, params, range } = admitted;
-    let records = frame.get_mut(range.clone()).unwrap_or_default();
-    let mut outcome = partition.append_to_leader(records, acks, params);
-    if let Err(AppendError::Lengthy) = outcome {
-        let (there, mut whole) = (Arc::clone(&partition), mem::take(frame));
-        let params = AppendParams { decompressed_max: DECOMPRESSED_MAX, ..params };
-        let appended = for_request(&*ctx.services.spawner, move || {
-            let outcome = there.append_to_leader(whole.get_mut(range).unwrap_or_default(), acks, params);
-            (whole, outcome)
-        });
-        let Some((whole, appended)) = appended.await else { return Err(Close("the broker stops".to_owned())) };
-        (*frame, outcome) = (whole, appended);
-    }
+    let (there, mut whole) = (Arc::clone(&partition), mem::take(frame));
+    let params = AppendParams { decompressed_max: DECOMPRESSED_MAX, ..params };
+    let appended = for_request(&*ctx.services.spawner, move || {
+        let outcome = there.append_to_leader(whole.get_mut(range).unwrap_or_default(), acks, params);
+        (whole, outcome)
+    });
+    let Some((whole, outcome)) = appended.await else { return Err(Close("the broker stops".to_owned())) };
+    *frame = whole;
     Ok(outcome.map(|append| (partition, append)).map_err(refused))
 }
 
@@ -319,7 +414,7 @@ fn appended(append: &LeaderAppend) -> PartitionResponse {
 
 /// Waits for all of `pending` together, until `deadline`. Those that were not committed, with the reason; their records
 /// stay in the log and their offsets in the answer.
-async fn uncommitted(pending: Vec<Pending>, deadline: Instant) -> Vec<(usize, ErrorCode)> {
+async fn uncommitted(pending: SmallVec<[Pending; 1]>, deadline: Instant) -> Vec<(usize, ErrorCode)> {
     let waits = pending.into_iter().map(|Pending { at, partition, wait }| async move {
         let outcome = match wait {
             Wait::Committed(offset) => timeout_at(deadline, partition.committed(offset)).await,
@@ -339,7 +434,7 @@ fn answer(
     ctx: &RequestContext<'_>,
     snapshot: &Snapshot,
     request: &ProduceRequest,
-    outcomes: Vec<PartitionResponse>,
+    outcomes: SmallVec<[PartitionResponse; 1]>,
     frame: &[u8],
     throttle_ms: i32,
 ) -> Reply {

@@ -19,7 +19,7 @@ use super::pool::{BufferPool, FileBuffers};
 use super::reader::FrameReader;
 use super::thread::Thread;
 use super::writer::{ENOUGH, ResponseWriter, TooLong};
-use crate::api::{self, Connection, Reply, Services};
+use crate::api::{self, Connection, Reply, Served, Services};
 use crate::clock::Clock;
 use crate::spawn::Shutdown;
 use crate::wire::api_versions::ApiKey;
@@ -163,7 +163,7 @@ async fn one_request(
     // Most connections leave this thread with what tells that they do.
     let undecided = first && standing.at == Thread::Control && !connection.of_controller;
     let mut share = None;
-    let frame = loop {
+    let (size, share) = loop {
         if share.is_none()
             && let Some(key) = reader.api_key()
             && let to = standing.at.for_request(ApiKey::from_code(key), connection)
@@ -185,8 +185,8 @@ async fn one_request(
                 }
             });
         }
-        if let Some(frame) = reader.take_frame().map_err(|error| refused(error, reader))? {
-            break frame;
+        if let Some(size) = reader.whole().map_err(|error| refused(error, reader))? {
+            break (size, share);
         }
         writer.flush(stream, clock, active_at).await?;
         let filled = match undecided && reader.api_key().is_none() {
@@ -200,17 +200,18 @@ async fn one_request(
         }
     };
     standing.serving.store(true, Ordering::Relaxed);
-    // On the heap, so that an idle connection does not carry the largest handler's state.
-    let mut serving = Box::pin(api::dispatch(&shared.services, connection, frame, share));
-    let reply = match at_once(serving.as_mut()).await {
-        Some(reply) => reply,
-        None => {
-            reader.release();
-            writer.flush(stream, clock, active_at).await?;
-            unless_gone(serving.as_mut(), stream).await?
-        }
-    };
+    let served = api::dispatch(&shared.services, connection, reader.frame(size), share);
     reader.release();
+    let reply = match served {
+        Served::AtOnce(reply) => reply,
+        Served::Later(mut serving) => match at_once(serving.as_mut()).await {
+            Some(reply) => reply,
+            None => {
+                writer.flush(stream, clock, active_at).await?;
+                unless_gone(serving.as_mut(), stream).await?
+            }
+        },
+    };
     standing.serving.store(false, Ordering::Relaxed);
     give(reply, stream, clock, active_at, writer).await
 }
@@ -218,7 +219,7 @@ async fn one_request(
 /// The answer, unless the peer closes before it is there: then what the request waits on forgets it. One that sent more
 /// before it closed is noticed when its turn comes.
 async fn unless_gone(
-    mut serving: Pin<&mut impl Future<Output = Reply>>,
+    mut serving: Pin<&mut (impl Future<Output = Reply> + ?Sized)>,
     stream: &mut dyn Stream,
 ) -> Result<Reply, End> {
     let gone = async {
@@ -269,7 +270,7 @@ async fn silence(throttle_ms: i32) {
 }
 
 /// Polls once: `None` when `future` has to wait, and it is not lost.
-async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+async fn at_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Option<F::Output> {
     future::poll_fn(|cx| match future.as_mut().poll(cx) {
         std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
         std::task::Poll::Pending => std::task::Poll::Ready(None),

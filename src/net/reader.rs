@@ -2,9 +2,9 @@
 //!
 //! An idle connection holds no buffer: one is taken from the pool for the length of a read and goes back when nothing
 //! came; none is taken for a socket that has nothing. A frame in the making may have the memory its bytes have earned
-//! ([`frame::room`]); a small frame is copied out so that a request that waits does not hold a large buffer. Who waits for an
-//! answer keeps the buffer of the last large one: fresh pages for each megabyte cost a follower that catches up more than
-//! the bytes themselves. The first small answer gives it back.
+//! ([`frame::room`]). A whole one is handed out where it lies ([`Frame`]). Who waits for an answer keeps the buffer of the last
+//! large one: fresh pages for each megabyte cost a follower that catches up more than the bytes themselves. The first small
+//! answer gives it back.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,10 +17,10 @@ use tokio::io::AsyncReadExt;
 
 use super::listener::Stream;
 use super::pool::BufferPool;
-use crate::wire::frame::{self, FrameError, KEY_AND_VERSION, PREFIX};
+use crate::wire::frame::{self, Frame, FrameError, KEY_AND_VERSION, PREFIX};
 
-/// Frames up to this size are copied out of the buffer they were read into.
-const SMALL_FRAME: usize = 4 << 10;
+/// What may be held of a frame in the making without having been earned.
+const FREE: usize = 4 << 10;
 
 /// A pending large frame may hold this many bytes of buffer per byte that arrived.
 const HELD_PER_BYTE: usize = 16;
@@ -87,17 +87,26 @@ impl FrameReader {
         Ok(Some(size))
     }
 
-    /// The next frame, without its size, if all of it has been read.
-    pub fn take_frame(&mut self) -> Result<Option<BytesMut>, FrameError> {
-        let Some(size) = self.announced()?.filter(|size| self.held.len() - PREFIX >= *size) else { return Ok(None) };
+    /// The size of the next frame, if all of it has been read.
+    pub fn whole(&self) -> Result<Option<usize>, FrameError> {
+        Ok(self.announced()?.filter(|size| self.held.len() - PREFIX >= *size))
+    }
+
+    /// The next frame, of `size` bytes as [`FrameReader::whole`] says, without its size.
+    pub fn frame(&mut self, size: usize) -> Frame<'_> {
         self.last_size = size;
-        self.held.advance(PREFIX);
-        if size > SMALL_FRAME {
-            return Ok(Some(self.held.split_to(size)));
+        self.held.advance(PREFIX.min(self.held.len()));
+        Frame::at_front(&mut self.held, size)
+    }
+
+    /// The next frame as bytes of its own, if all of it has been read. A large one lies in the buffer of the next, which is
+    /// free once this is dropped; after a small one nothing is held.
+    pub fn take_frame(&mut self) -> Result<Option<BytesMut>, FrameError> {
+        let Some(size) = self.whole()? else { return Ok(None) };
+        let frame = self.frame(size).take();
+        if size <= frame::SMALL {
+            self.release();
         }
-        let frame = BytesMut::from(self.held.get(..size).unwrap_or_default());
-        self.held.advance(size);
-        self.release();
         Ok(Some(frame))
     }
 
@@ -172,7 +181,7 @@ impl FrameReader {
             Ok(Some(size)) if size >= LARGE_FRAME => HELD_PER_BYTE,
             _ => HELD_PER_SMALL_BYTE,
         };
-        if self.held.capacity() > SMALL_FRAME.max(self.held.len() * per_byte) {
+        if self.held.capacity() > FREE.max(self.held.len() * per_byte) {
             let smaller = BytesMut::from(&self.held[..]);
             self.replace(smaller);
         }
@@ -205,8 +214,8 @@ mod tests {
     fn drain(reader: &mut FrameReader, stream: &mut DuplexStream) -> Vec<BytesMut> {
         let mut frames = Vec::new();
         loop {
-            while let Some(frame) = reader.take_frame().expect("valid frames") {
-                frames.push(frame);
+            while let Some(size) = reader.whole().expect("valid frames") {
+                frames.push(reader.frame(size).take());
             }
             match reader.fill(stream).now_or_never().transpose().expect("readable") {
                 Some(1..) => {}
@@ -242,7 +251,7 @@ mod tests {
         client.write_all(&(50u32 << 20).to_be_bytes()).await.expect("room");
         client.write_all(&[0; 100]).await.expect("room");
         assert!(drain(&mut reader, &mut server).is_empty());
-        assert!(reader.held.capacity() <= SMALL_FRAME, "{}", reader.held.capacity());
+        assert!(reader.held.capacity() <= FREE, "{}", reader.held.capacity());
         client.write_all(&[0; 200_000]).await.expect("room");
         assert!(drain(&mut reader, &mut server).is_empty());
         assert!(reader.held.capacity() <= 200_100 * 4, "{}", reader.held.capacity());
@@ -257,7 +266,8 @@ mod tests {
         reader.release();
         client.write_all(&[frame(0, 1 << 20), frame(0, 1 << 20)].concat()).await.expect("room");
         assert_eq!(reader.fill(&mut server).await.expect("readable"), (1 << 20) + PREFIX);
-        assert!(reader.take_frame().expect("valid").is_some());
+        let size = reader.whole().expect("valid").expect("whole");
+        drop(reader.frame(size));
         assert!(reader.held.is_empty());
     }
 
@@ -326,9 +336,9 @@ mod tests {
         let mut reader = reader();
         client.write_all(&(20u32 << 20).to_be_bytes()).await.expect("room");
         reader.fill(&mut server).await.expect("readable");
-        assert_eq!(reader.take_frame().map(|f| f.is_some()), Ok(false));
+        assert_eq!(reader.whole(), Ok(None));
         client.write_all(&[0, 3, 0, 0]).await.expect("room");
         reader.fill(&mut server).await.expect("readable");
-        assert!(matches!(reader.take_frame(), Err(FrameError::TooLarge { .. })));
+        assert!(matches!(reader.whole(), Err(FrameError::TooLarge { .. })));
     }
 }

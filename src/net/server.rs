@@ -279,6 +279,6 @@ mod tests {
     #[test]
     fn what_serves_an_idle_connection_is_small() {
         let bytes = size_of_future(Server::serve);
-        assert!(bytes <= 1_792, "{bytes} bytes");
+        assert!(bytes <= 1_280, "{bytes} bytes");
     }
 }

@@ -3,6 +3,11 @@
 //! A size is believed for refusing, never for reserving: [`room`] says how much memory a frame in the making may have,
 //! and that follows the bytes that arrived. This file knows no sockets; `net` reads with what it says.
 
+use std::mem;
+use std::ops::{Deref, DerefMut};
+
+use bytes::{Buf, BytesMut};
+
 use super::api_versions::ApiKey;
 
 /// Bytes of the size in front of a frame.
@@ -20,6 +25,60 @@ const LIST_REQUEST_MAX: usize = 16 << 20;
 
 /// Requests without lists.
 const SMALL_REQUEST_MAX: usize = 128 << 10;
+
+/// Frames up to this size are copied out of the buffer they were read into, so that one that is kept does not keep a large
+/// buffer.
+pub const SMALL: usize = 4 << 10;
+
+/// A whole frame, without its size, where it was read. What is not taken is gone from there when this is dropped.
+#[derive(Debug)]
+pub struct Frame<'b> {
+    held: &'b mut BytesMut,
+    size: usize,
+}
+
+impl<'b> Frame<'b> {
+    /// The first `size` bytes of `held`, or all of it when that is less.
+    pub fn at_front(held: &'b mut BytesMut, size: usize) -> Frame<'b> {
+        let size = size.min(held.len());
+        Frame { held, size }
+    }
+
+    /// Drops up to `count` bytes off its front.
+    pub fn skip(&mut self, count: usize) {
+        let count = count.min(self.size);
+        self.held.advance(count);
+        self.size -= count;
+    }
+
+    /// The frame as bytes of its own.
+    pub fn take(mut self) -> BytesMut {
+        if self.size > SMALL {
+            return self.held.split_to(mem::take(&mut self.size));
+        }
+        BytesMut::from(&*self)
+    }
+}
+
+impl Deref for Frame<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.held.get(..self.size).unwrap_or_default()
+    }
+}
+
+impl DerefMut for Frame<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.held.get_mut(..self.size).unwrap_or_default()
+    }
+}
+
+impl Drop for Frame<'_> {
+    fn drop(&mut self) {
+        self.held.advance(self.size);
+    }
+}
 
 /// Why a peer's size is refused. The connection is closed, as Kafka does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,6 +162,27 @@ mod tests {
         assert!(check(3, 16 << 20) && !check(3, (16 << 20) + 1));
         assert!(check(18, 100_000) && !check(18, 1 << 20));
         assert!(!check(9_999, 1 << 20));
+    }
+
+    #[test]
+    fn a_frame_is_gone_once_it_was_served_or_taken() {
+        let bytes: Vec<u8> = (0..10_000u32).map(|n| n as u8).collect();
+        for size in [1, SMALL, SMALL + 1, 9_000] {
+            let mut held = BytesMut::from(&bytes[..]);
+            let mut frame = Frame::at_front(&mut held, size);
+            frame[0] = 7;
+            frame.skip(1);
+            assert_eq!(&*frame, &bytes[1..size]);
+            drop(frame);
+            assert_eq!(held, bytes[size..]);
+
+            let mut held = BytesMut::from(&bytes[..]);
+            let mut frame = Frame::at_front(&mut held, size);
+            frame.skip(1);
+            assert_eq!(frame.take(), bytes[1..size]);
+            assert_eq!(held, bytes[size..]);
+        }
+        assert_eq!(Frame::at_front(&mut BytesMut::from(&bytes[..5]), 6).len(), 5);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 use bytes::{Buf, BufMut, BytesMut};
 
 use super::api_versions::ApiKey;
+use super::frame::Frame;
 
 /// What stands before every request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,15 @@ impl RequestHeader {
         let header = RequestHeader::read(&mut rest)?;
         let body_at = frame.len() - rest.len();
         frame.advance(body_at);
+        Ok(header)
+    }
+
+    /// As [`RequestHeader::take`], of a frame where it was read.
+    pub fn take_off(frame: &mut Frame<'_>) -> Result<RequestHeader, HeaderError> {
+        let mut rest: &[u8] = frame;
+        let header = RequestHeader::read(&mut rest)?;
+        let body_at = frame.len() - rest.len();
+        frame.skip(body_at);
         Ok(header)
     }
 

@@ -35,6 +35,17 @@ fn target(partition: &Arc<Partition>, offset: i64) -> Target {
     Target { asked, partition: Ok(Arc::clone(partition)) }
 }
 
+/// What a request for that finds, when it has waited as it may.
+async fn found(fetching: &Fetching, min_bytes: usize, max_wait_ms: i32, alarm: &Alarm) -> Reads {
+    let (min_bytes, (_stop, shutdown)) = (min_bytes as i32, Shutdown::new());
+    let reads = fetching.once();
+    let found = found_in(&reads);
+    match fetching.must_wait(found, min_bytes, max_wait_ms) {
+        true => fetching.wait(reads, found, min_bytes, max_wait_ms, alarm, &shutdown).await,
+        false => reads,
+    }
+}
+
 fn append(partition: &Partition, mut records: Vec<u8>) {
     partition.append_to_leader(&mut records, Acks::Leader, client(-1, 1_000)).unwrap();
 }
@@ -47,12 +58,11 @@ fn bytes(reads: &[Read]) -> usize {
 async fn a_parked_fetch_is_woken_by_the_append_that_completes_it() {
     let bench = bench(TopicConfig::default());
     let partition = bench.leader(&[1]);
-    let (_stop, shutdown) = Shutdown::new();
     let one = batch(1).len();
     let fetching = fetching(&partition, 0);
     {
         let alarm = Alarm::default();
-        let mut wait = pin!(fetching.until_enough(2 * one as i32, 30_000, &alarm, &shutdown));
+        let mut wait = pin!(found(&fetching, 2 * one, 30_000, &alarm));
         assert!(wait.as_mut().now_or_never().is_none());
         assert_eq!(partition.parked(), 1);
         append(&partition, batch(1));
@@ -70,9 +80,8 @@ async fn a_parked_fetch_is_woken_by_the_append_that_completes_it() {
 async fn a_parked_fetch_is_answered_at_its_max_wait() {
     let bench = bench(TopicConfig::default());
     let partition = bench.leader(&[1]);
-    let (_stop, shutdown) = Shutdown::new();
     let begun = tokio::time::Instant::now();
-    let reads = fetching(&partition, 0).until_enough(1, 500, &Alarm::default(), &shutdown).await;
+    let reads = found(&fetching(&partition, 0), 1, 500, &Alarm::default()).await;
     assert_eq!(bytes(&reads), 0);
     assert!(begun.elapsed() >= Duration::from_millis(500));
     append(&partition, batch(1));
@@ -83,11 +92,9 @@ async fn a_parked_fetch_is_answered_at_its_max_wait() {
 async fn what_needs_no_wait_does_not_park() {
     let bench = bench(TopicConfig::default());
     let partition = bench.leader(&[1]);
-    let (_stop, shutdown) = Shutdown::new();
     append(&partition, batch(1));
     for (offset, min_bytes, max_wait_ms) in [(0, 1, 500), (1, 1, 0), (1, 0, 500), (2, 1, 500)] {
-        let reads = fetching(&partition, offset)
-            .until_enough(min_bytes, max_wait_ms, &Alarm::default(), &shutdown)
+        let reads = found(&fetching(&partition, offset), min_bytes, max_wait_ms, &Alarm::default())
             .now_or_never()
             .expect("at once");
         assert_eq!(reads.iter().any(Result::is_err), offset == 2, "out of range is told at once");
@@ -99,7 +106,6 @@ async fn what_needs_no_wait_does_not_park() {
 async fn a_woken_fetch_keeps_what_it_found_and_its_limits() {
     let bench = bench(TopicConfig::default());
     let partitions: Vec<Arc<Partition>> = (0..100).map(|n| bench.leader_of(n, &[1])).collect();
-    let (_stop, shutdown) = Shutdown::new();
     let one = batch(1).len();
     let mut fetching = fetching(&partitions[0], 0);
     fetching.targets = partitions.iter().map(|partition| target(partition, 0)).collect();
@@ -107,7 +113,7 @@ async fn a_woken_fetch_keeps_what_it_found_and_its_limits() {
     fetching.max_bytes = 2 * one as i32;
     append(&partitions[90], batch(1));
     let alarm = Alarm::default();
-    let mut wait = pin!(fetching.until_enough(2 * one as i32 + 1, 30_000, &alarm, &shutdown));
+    let mut wait = pin!(found(&fetching, 2 * one + 1, 30_000, &alarm));
     assert!(wait.as_mut().now_or_never().is_none());
     append(&partitions[7], batch(1));
     assert!(wait.as_mut().now_or_never().is_none(), "two batches are less than min_bytes");
