@@ -19,7 +19,6 @@ pub mod waiting_followers;
 pub mod fetcher;
 mod fitness;
 pub mod isr_changes;
-mod one_at_a_time;
 pub mod partition;
 pub mod table;
 

@@ -15,7 +15,6 @@ use super::fetcher::Fetchers;
 use super::fitness;
 use super::flush::FlushQueue;
 use super::isr_changes::IsrChanges;
-use super::one_at_a_time::OneAtATime;
 use super::partition::Partition;
 use super::waiting_followers::WaitingFollowers;
 use crate::clock::Clock;
@@ -23,6 +22,7 @@ use crate::cluster::Cluster;
 use crate::config::TopicConfig;
 use crate::spawn::Spawner;
 use crate::storage::manager::{LogManager, ManagerError, MoveError};
+use crate::storage::one_at_a_time::OneAtATime;
 use crate::types::{BrokerId, LeaderEpoch, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
 

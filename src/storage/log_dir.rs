@@ -22,8 +22,6 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub cache: Arc<FileCache>,
-    /// Told when an fsync is asked for.
-    pub flush_asked: Arc<Notify>,
 }
 
 /// Told once, with the directory's path, when it goes offline; from whatever thread met the failure.
@@ -39,6 +37,8 @@ pub struct LogDir {
     watcher: OnceLock<OfflineWatcher>,
     /// Partitions whose sealed segments, or whose home, wait for an fsync.
     to_flush: Mutex<Vec<TopicPartition>>,
+    /// Told when one is added.
+    flush_asked: Notify,
 }
 
 impl std::fmt::Debug for LogDir {
@@ -58,6 +58,7 @@ impl LogDir {
             lock: Mutex::new(None),
             watcher: OnceLock::new(),
             to_flush: Mutex::default(),
+            flush_asked: Notify::new(),
         })
     }
 
@@ -151,7 +152,12 @@ impl LogDir {
     /// Asks for an fsync of a log by the broker's timer.
     pub fn flush_soon(&self, tp: &TopicPartition) {
         self.to_flush.lock().push(tp.clone());
-        self.around.flush_asked.notify_one();
+        self.flush_asked.notify_one();
+    }
+
+    /// Completes when an fsync was asked for.
+    pub async fn flush_is_asked(&self) {
+        self.flush_asked.notified().await;
     }
 
     pub fn take_flushes(&self) -> Vec<TopicPartition> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use self::due::Due;
 use self::moves::Moves;
@@ -26,6 +26,7 @@ use super::file_cache::{FileCache, FileHome};
 use super::log::Log;
 use super::log_dir::{LogDir, OfflineWatcher, Surroundings};
 use super::meta_properties::MetaProperties;
+use super::one_at_a_time::{Held, OneAtATime};
 use super::partition_dir::{self, PartitionDirName};
 use super::partition_metadata;
 use super::recovery::{self, LoadParams};
@@ -70,10 +71,10 @@ pub struct LogManager {
     dirs: Vec<DirState>,
     stored: Mutex<MetaProperties>,
     logs: RwLock<HashMap<TopicPartition, Arc<Log>>>,
-    /// One creation or deletion at a time.
-    changing: Mutex<()>,
-    removals: Mutex<Vec<Removal>>,
-    due: Mutex<Due>,
+    /// A partition's creation, deletion or move is one at a time, and waits for no other's: that may wait for its disk.
+    changing: OneAtATime,
+    /// Held shared by a change, alone by the orderly stop.
+    closing: RwLock<()>,
     moves: Mutex<Moves>,
 }
 
@@ -90,6 +91,9 @@ struct DirState {
     /// Logs served from it.
     logs: AtomicUsize,
     kept: Mutex<Kept>,
+    /// Held while its tasks run.
+    due: Mutex<Due>,
+    removals: Mutex<Vec<Removal>>,
 }
 
 #[derive(Debug, Default)]
@@ -100,12 +104,17 @@ struct Kept {
     left_alone: HashSet<TopicPartition>,
 }
 
+/// A change of one partition; both go when it is dropped.
+struct Changing<'a> {
+    _partition: Held<'a>,
+    _open: RwLockReadGuard<'a, ()>,
+}
+
 /// Files that go later.
 #[derive(Debug)]
 struct Removal {
     /// Monotonic.
     due_ms: i64,
-    dir: Arc<LogDir>,
     what: Gone,
 }
 
@@ -133,7 +142,7 @@ impl LogManager {
         config: Arc<BrokerConfig>,
     ) -> Result<LogManager, ManagerError> {
         let cache = FileCache::new(open_files());
-        let around = Surroundings { disk, clock, random, cache, flush_asked: Arc::default() };
+        let around = Surroundings { disk, clock, random, cache };
         let mut dirs: Vec<DirState> = Vec::new();
         let mut stored: Option<(PathBuf, MetaProperties)> = None;
         let mut failures = Vec::new();
@@ -164,7 +173,14 @@ impl LogManager {
                 }
                 Err(refused) => return Err(refused),
             }
-            dirs.push(DirState { dir, logs: AtomicUsize::new(0), kept: Mutex::default() });
+            let due = Mutex::new(Due::new(&config, around.clock.monotonic_ms()));
+            dirs.push(DirState {
+                dir,
+                logs: AtomicUsize::new(0),
+                kept: Mutex::default(),
+                due,
+                removals: Mutex::default(),
+            });
         }
         if dirs.iter().all(|state| !state.dir.is_online()) {
             return refused(match failures.is_empty() {
@@ -172,16 +188,14 @@ impl LogManager {
                 false => failures.join("; "),
             });
         }
-        let due = Due::new(&config, around.clock.monotonic_ms());
         Ok(LogManager {
             around,
             config: ArcSwap::new(config),
             dirs,
             stored: Mutex::new(stored.map(|(_, meta)| meta).unwrap_or_default()),
             logs: RwLock::default(),
-            changing: Mutex::new(()),
-            removals: Mutex::default(),
-            due: Mutex::new(due),
+            changing: OneAtATime::default(),
+            closing: RwLock::default(),
             moves: Mutex::default(),
         })
     }
@@ -263,7 +277,7 @@ impl LogManager {
         if let Some(log) = self.get(tp) {
             return Ok(log);
         }
-        let _changing = self.changing.lock();
+        let _changing = self.change(tp);
         if let Some(log) = self.get(tp) {
             return Ok(log);
         }
@@ -301,6 +315,11 @@ impl LogManager {
         let log = Arc::new(recovery::load(&state.dir, home, params)?);
         self.serve(state, tp, &log);
         Ok(log)
+    }
+
+    /// Keeps other changes of `tp` and the orderly stop away.
+    fn change(&self, tp: &TopicPartition) -> Changing<'_> {
+        Changing { _partition: self.changing.hold(tp), _open: self.closing.read() }
     }
 
     fn serve(&self, state: &DirState, tp: &TopicPartition, log: &Arc<Log>) {
@@ -371,7 +390,7 @@ impl LogManager {
 
     /// Renames the directory to `-delete`; the files go after `file.delete.delay.ms`.
     pub fn delete(&self, tp: &TopicPartition) -> Result<(), ManagerError> {
-        let _changing = self.changing.lock();
+        let _changing = self.change(tp);
         self.abandon(tp);
         let Some(log) = self.logs.write().remove(tp) else { return Ok(()) };
         let path = log.home().path();
@@ -395,7 +414,9 @@ impl LogManager {
 
     fn remove_later(&self, dir: &Arc<LogDir>, delay_ms: i64, what: Gone) {
         let due_ms = self.around.clock.monotonic_ms().saturating_add(delay_ms.max(0));
-        self.removals.lock().push(Removal { due_ms, dir: dir.clone(), what });
+        if let Some(state) = self.state_of(dir.path()) {
+            state.removals.lock().push(Removal { due_ms, what });
+        }
     }
 
     fn state_of(&self, path: &Path) -> Option<&DirState> {

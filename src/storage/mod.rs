@@ -48,6 +48,7 @@
 pub mod disk;
 pub mod disk_real;
 mod in_parallel;
+pub(crate) mod one_at_a_time;
 
 pub(crate) mod atomic_file;
 pub mod checkpoint;

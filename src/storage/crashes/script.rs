@@ -189,7 +189,7 @@ impl<'a> Player<'a> {
             Tasks => {
                 self.model.may_start_at(log.offsets().high_watermark);
                 self.world.clock.advance(400_000);
-                manager.run_due_tasks();
+                manager.run_all_due_tasks();
                 if manager.any_offline() {
                     return Err("offline".to_owned());
                 }

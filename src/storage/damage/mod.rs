@@ -54,7 +54,7 @@ fn twelve_batches(end: End) -> (SimDisk, World, Vec<(Offset, Vec<u8>)>) {
         End::KilledAfterFlush => {
             log.flush().unwrap();
             world.clock.advance(400_000);
-            manager.run_due_tasks();
+            manager.run_all_due_tasks();
         }
         End::Stopped => manager.close(),
     }
@@ -184,7 +184,7 @@ fn strangers_in_a_log_directory_stay_as_the_table_says() {
         assert_eq!(disk.info(&dir).is_ok(), *at_start == "there", "{name} after the start");
         assert_eq!(world.log(&manager, "t").unwrap().offsets().log_end, Offset(24), "{name}");
         world.clock.advance(400_000);
-        manager.run_due_tasks();
+        manager.run_all_due_tasks();
         assert_eq!(disk.info(&dir).is_ok(), *later == "there", "{name} later");
         assert!(manager.get(&crate::types::TopicPartition::new("other", 0)).is_none());
     }

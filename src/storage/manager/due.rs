@@ -49,77 +49,97 @@ fn reached(due: &mut i64, now_ms: i64, interval_ms: i64) -> bool {
     reached
 }
 
+/// fsyncs what `flush.ms` asks for; returns how soon to look again at the latest.
+fn flush_due(logs: &[Arc<Log>], now_ms: i64) -> i64 {
+    let mut soonest = i64::MAX;
+    for log in logs {
+        let flush_ms = log.config().flush_ms;
+        if flush_ms != i64::MAX {
+            soonest = soonest.min(flush_ms.max(1));
+            if log.flush_is_due(now_ms) {
+                let _ = log.flush();
+            }
+        }
+    }
+    soonest
+}
+
 impl LogManager {
-    /// One pass of retention, of delayed deletion, of checkpoints and of flush.ms: called by the broker's timer, on the
-    /// pool for what blocks. Returns the milliseconds until something is due again.
-    pub fn run_due_tasks(&self) -> i64 {
+    /// How many log directories there are, offline ones included: each has a timer of its own, so that none waits for
+    /// another's disk.
+    pub fn directories(&self) -> usize {
+        self.dirs.len()
+    }
+
+    /// One pass over a log directory, named by its place: of retention, of delayed deletion, of checkpoints and of flush.ms.
+    /// Called by the broker's timer, on the pool for what blocks. Returns the milliseconds until something is due again.
+    pub fn run_due_tasks(&self, directory: usize) -> i64 {
+        let Some(state) = self.dirs.get(directory) else { return i64::MAX };
         let now_ms = self.around.clock.monotonic_ms();
-        let mut due = self.due.lock();
-        self.flush_asked();
-        let flush_ms = self.flush_due();
+        let mut due = state.due.lock();
+        let due = &mut *due;
+        self.flush_asked(directory);
+        let logs = self.logs_in(state);
+        let flush_ms = flush_due(&logs, now_ms);
         let config = self.config.load();
         if reached(&mut due.retention, now_ms, config.log_retention_check_interval_ms) {
-            self.run_retention();
+            self.run_retention(&logs);
         }
         if reached(&mut due.producers, now_ms, config.producer_id_expiration_check_interval_ms.into()) {
             let wall_ms = self.around.clock.wall_ms();
-            for log in self.all() {
+            for log in &logs {
                 log.expire_producers(wall_ms, config.producer_id_expiration_ms);
             }
         }
-        let online = || self.dirs.iter().filter(|state| state.dir.is_online() && state.kept.lock().loaded);
-        if reached(&mut due.recovery_points, now_ms, config.log_flush_offset_checkpoint_interval_ms) {
-            online().for_each(|state| self.checkpoint(state, Kind::RecoveryPoint));
+        for (due, interval_ms, kind) in [
+            (&mut due.recovery_points, config.log_flush_offset_checkpoint_interval_ms, Kind::RecoveryPoint),
+            (&mut due.log_starts, config.log_flush_start_offset_checkpoint_interval_ms, Kind::LogStart),
+            (&mut due.high_watermarks, config.replica_high_watermark_checkpoint_interval_ms, Kind::HighWatermark),
+        ] {
+            if reached(due, now_ms, interval_ms) && state.dir.is_online() && state.kept.lock().loaded {
+                self.checkpoint(state, kind);
+            }
         }
-        if reached(&mut due.log_starts, now_ms, config.log_flush_start_offset_checkpoint_interval_ms) {
-            online().for_each(|state| self.checkpoint(state, Kind::LogStart));
-        }
-        if reached(&mut due.high_watermarks, now_ms, config.replica_high_watermark_checkpoint_interval_ms) {
-            online().for_each(|state| self.checkpoint(state, Kind::HighWatermark));
-        }
-        let removal = self.remove_due(now_ms);
+        let removal = self.remove_due(state, now_ms);
         let next = [due.high_watermarks, due.recovery_points, due.log_starts, due.retention, due.producers, removal];
         let next = next.into_iter().min().unwrap_or(i64::MAX);
         next.saturating_sub(self.around.clock.monotonic_ms()).clamp(1, flush_ms)
     }
 
-    /// Completes when an fsync was asked for that [`LogManager::flush_asked`] makes.
-    pub async fn flush_is_asked(&self) {
-        self.around.flush_asked.notified().await;
+    /// Of every log directory, one after the other.
+    #[cfg(test)]
+    pub(in crate::storage) fn run_all_due_tasks(&self) {
+        (0..self.directories()).for_each(|directory| {
+            self.run_due_tasks(directory);
+        });
+    }
+
+    fn logs_in(&self, state: &DirState) -> Vec<Arc<Log>> {
+        self.logs.read().values().filter(|log| Arc::ptr_eq(&log.log_dir(), &state.dir)).cloned().collect()
+    }
+
+    /// Completes when an fsync was asked for in a log directory that [`LogManager::flush_asked`] makes.
+    pub async fn flush_is_asked(&self, directory: usize) {
+        match self.dirs.get(directory) {
+            Some(state) => state.dir.flush_is_asked().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// fsyncs what rolls left behind and the homes of new logs.
-    pub fn flush_asked(&self) {
-        let threads = self.around.disk.concurrency();
-        for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
-            in_parallel(threads, &state.dir.take_flushes(), |tp| {
-                let Some(log) = self.get(tp) else { return };
-                let sealed_end = log.view.load().active().map_or(Offset::ZERO, |active| active.base());
-                // A failure has taken the directory offline and been reported.
-                let _ = log.flush_to(sealed_end);
-            });
-        }
+    pub fn flush_asked(&self, directory: usize) {
+        let Some(state) = self.dirs.get(directory).filter(|state| state.dir.is_online()) else { return };
+        in_parallel(self.around.disk.concurrency(), &state.dir.take_flushes(), |tp| {
+            let Some(log) = self.get(tp) else { return };
+            let sealed_end = log.view.load().active().map_or(Offset::ZERO, |active| active.base());
+            // A failure has taken the directory offline and been reported.
+            let _ = log.flush_to(sealed_end);
+        });
     }
 
-    /// fsyncs what `flush.ms` asks for; returns how soon to look again at the latest.
-    fn flush_due(&self) -> i64 {
-        let now_ms = self.around.clock.monotonic_ms();
-        let mut soonest = i64::MAX;
-        for log in self.all() {
-            let flush_ms = log.config().flush_ms;
-            if flush_ms != i64::MAX {
-                soonest = soonest.min(flush_ms.max(1));
-                if log.flush_is_due(now_ms) {
-                    let _ = log.flush();
-                }
-            }
-        }
-        soonest
-    }
-
-    fn run_retention(&self) {
+    fn run_retention(&self, logs: &[Arc<Log>]) {
         let wall_ms = self.around.clock.wall_ms();
-        for log in self.all() {
+        for log in logs {
             match log.apply_retention(wall_ms) {
                 Ok(gone) if gone.is_empty() => {}
                 Ok(gone) => self.remove_later(&log.log_dir(), log.config().file_delete_delay_ms, Gone::Segments(gone)),
@@ -129,24 +149,21 @@ impl LogManager {
     }
 
     /// Removes what is due; returns when the next is.
-    fn remove_due(&self, now_ms: i64) -> i64 {
-        let (due, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *self.removals.lock()).into_iter().partition(|removal| removal.due_ms <= now_ms);
-        let next = later.iter().map(|removal| removal.due_ms).min().unwrap_or(i64::MAX);
-        self.removals.lock().extend(later);
-        for removal in due.iter().filter(|removal| removal.dir.is_online()) {
+    fn remove_due(&self, state: &DirState, now_ms: i64) -> i64 {
+        let due: Vec<_> = state.removals.lock().extract_if(.., |removal| removal.due_ms <= now_ms).collect();
+        for removal in due.iter().filter(|_| state.dir.is_online()) {
             let removed = match &removal.what {
                 Gone::Directory(path) => self.around.disk.remove_dir_all(path),
                 Gone::Segments(segments) => segments.iter().try_for_each(|segment| segment.remove()),
             };
             match removed {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    removal.dir.fail(&e, "removing deleted files failed")
+                    state.dir.fail(&e, "removing deleted files failed")
                 }
                 _ => {}
             }
         }
-        next
+        state.removals.lock().iter().map(|removal| removal.due_ms).min().unwrap_or(i64::MAX)
     }
 
     /// All three checkpoint files, now.
@@ -158,8 +175,7 @@ impl LogManager {
 
     /// Writes one checkpoint file if it would differ from the last time. Entries of directories left alone stay.
     fn checkpoint(&self, state: &DirState, kind: Kind) {
-        let logs: Vec<Arc<Log>> =
-            self.logs.read().values().filter(|log| Arc::ptr_eq(&log.log_dir(), &state.dir)).cloned().collect();
+        let logs = self.logs_in(state);
         let checkpoints = state.dir.checkpoints();
         let file = match kind {
             Kind::RecoveryPoint => &checkpoints.recovery_points,

@@ -176,7 +176,7 @@ impl LogManager {
 
     /// Orderly: flush and close every log, checkpoints, clean marker, unlock.
     pub fn close(&self) {
-        let _changing = self.changing.lock();
+        let _closing = self.closing.write();
         self.stop_moves();
         for state in &self.dirs {
             let loaded = state.kept.lock().loaded;

@@ -84,7 +84,7 @@ impl LogManager {
     /// is kept until one is made, and answered with [`MoveError::NoLog`].
     pub fn move_log(&self, tp: &TopicPartition, to: &Path) -> Result<bool, MoveError> {
         let name = partition_dir::future_name(tp, self.around.random.uuid()).ok_or(MoveError::NameTooLong)?;
-        let _changing = self.changing.lock();
+        let _changing = self.change(tp);
         let state = self.dirs.iter().find(|state| state.dir.shown().as_os_str() == to.as_os_str());
         let state = state.ok_or_else(|| MoveError::NoSuchDirectory(to.to_path_buf()))?;
         if !state.dir.is_online() {
@@ -147,7 +147,7 @@ impl LogManager {
         self.moves.lock().preferred.remove(tp)
     }
 
-    /// Gives a copy up; its files go later. The lock of changes is held.
+    /// Gives a copy up; its files go later. The partition's lock of changes is held.
     pub(super) fn abandon(&self, tp: &TopicPartition) {
         let Some(future) = self.moves.lock().futures.remove(tp) else { return };
         let delay_ms = future.config().file_delete_delay_ms;
@@ -199,7 +199,7 @@ impl LogManager {
             };
             if let Err(error) = self.finish(&tp, &future) {
                 tracing::error!(partition = %tp, %error, "not moved between log directories");
-                let _changing = self.changing.lock();
+                let _changing = self.change(&tp);
                 if !self.future(&tp).is_some_and(|now| Arc::ptr_eq(&now, &future)) {
                     continue;
                 }
@@ -228,7 +228,7 @@ impl LogManager {
             }
             future.flush()?;
         }
-        let _changing = self.changing.lock();
+        let _changing = self.change(tp);
         let Some(log) = self.get(tp).filter(|_| wanted()) else { return Ok(()) };
         self.swap(tp, &log, future, &mut buffer)?;
         self.moves.lock().futures.remove(tp);

@@ -59,7 +59,7 @@ fn a_partition_without_records_is_a_directory_and_nothing_else() {
     log.assign_epoch(LeaderEpoch(3)).unwrap();
     log.flush().unwrap();
     world.clock.advance(400_000);
-    manager.run_due_tasks();
+    manager.run_all_due_tasks();
     assert_eq!(log.segments_modified().unwrap(), [(Offset(0), 1_000_000)]);
     manager.close();
     assert_eq!((in_home(), manager.any_offline()), (0, false));
@@ -107,7 +107,7 @@ fn an_empty_partition_metadata_is_written_again() {
     disk.edit(path, Vec::clear).unwrap();
     let manager = world.start().unwrap();
     world.log(&manager, "t").unwrap().append_as_leader(&mut batch(1), client(0, 1000)).unwrap();
-    manager.flush_asked();
+    manager.flush_asked(0);
     assert_eq!(atomic_file::read(&disk, path).unwrap(), told);
 }
 
@@ -117,7 +117,7 @@ fn a_new_log_and_a_rolled_segment_ask_for_their_fsync_at_once() {
     world.topic.segment_bytes = 200;
     let manager = world.start().unwrap();
     let log = world.log(&manager, "t").unwrap();
-    let asked = || manager.flush_is_asked().now_or_never().is_some();
+    let asked = || manager.flush_is_asked(0).now_or_never().is_some();
     assert!(!asked());
     for (roll, batches) in [(false, 1), (true, 2)] {
         for _ in 0..batches {
@@ -125,7 +125,7 @@ fn a_new_log_and_a_rolled_segment_ask_for_their_fsync_at_once() {
         }
         assert_eq!((asked(), asked()), (true, false));
         assert_eq!(log.view.load().segments.len() > 1, roll);
-        manager.flush_asked();
+        manager.flush_asked(0);
     }
     assert!(log.recovery_point() >= log.active().unwrap().base());
     assert!(disk.info(Path::new("/logs/t-0/partition.metadata")).is_ok());
@@ -297,7 +297,7 @@ fn a_deleted_log_goes_after_the_delay_and_leaves_no_checkpoint() {
     log.set_high_watermark(Offset(5));
     log.raise_log_start(Offset(3));
     world.clock.advance(60_000);
-    manager.run_due_tasks();
+    manager.run_all_due_tasks();
     manager.delete(log.topic_partition()).unwrap();
     assert!(log.append_as_leader(&mut batch(1), client(0, 1000)).is_err());
     let awaiting = || disk.list(Path::new("/logs")).unwrap().iter().any(|entry| entry.name.ends_with("-delete"));
@@ -305,7 +305,7 @@ fn a_deleted_log_goes_after_the_delay_and_leaves_no_checkpoint() {
     let log = world.log(&manager, "t").unwrap();
     log.append_as_leader(&mut batch(1), client(0, 1000)).unwrap();
     world.clock.advance(60_000);
-    manager.run_due_tasks();
+    manager.run_all_due_tasks();
     assert!(!awaiting());
     drop((manager, log));
     disk.crash(Keep::Everything);
@@ -448,7 +448,7 @@ fn an_idle_producer_is_forgotten_unless_its_transaction_is_open() {
         log.append_as_leader(&mut batch_of(1, now_ms, 10, Some(sender)), client(0, now_ms)).unwrap();
     };
     let known = || {
-        manager.run_due_tasks();
+        manager.run_all_due_tasks();
         let mut known: Vec<i64> = log.producers_as(|id, _| id);
         known.sort();
         known
@@ -505,7 +505,7 @@ fn readers_retention_and_a_writer_do_not_disturb_each_other() {
             log.set_high_watermark(info.last_offset + 1);
             if n % 100 == 99 {
                 world.clock.advance(400_000);
-                manager.run_due_tasks();
+                manager.run_all_due_tasks();
             }
         }
         done.store(true, Ordering::Release);
@@ -525,4 +525,38 @@ fn the_last_directory_to_fail_is_reported_as_such() {
     disk.fail_next(Fault::WriteError, ".log");
     assert!(log.append_as_leader(&mut batch(1), client(0, 1000)).is_err());
     assert_eq!(*told.lock(), [(PathBuf::from("/logs"), true)]);
+}
+
+/// Deletion, creation and what the timer does.
+#[test]
+fn a_directory_that_stands_still_holds_up_no_other() {
+    let (disk, mut world) = sim();
+    world.other = Some("/other".into());
+    let manager = world.start().unwrap();
+    for topic in ["a", "b"] {
+        world.log(&manager, topic).unwrap().append_as_leader(&mut batch(3), client(0, 1000)).unwrap();
+    }
+    let (a, b) = (TopicPartition::new("a", 0), TopicPartition::new("b", 0));
+    assert_eq!(manager.get(&b).unwrap().dir(), Path::new("/other"));
+    disk.stall(Path::new("/logs"));
+    let (done, over) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let deleting = scope.spawn(|| manager.delete(&a));
+        scope.spawn(|| manager.run_due_tasks(0));
+        scope.spawn(|| {
+            // It is on its way to the disk.
+            while manager.get(&a).is_some() {
+                std::thread::yield_now();
+            }
+            manager.delete(&b).unwrap();
+            // Where there are fewest.
+            assert_eq!(world.log(&manager, "c").unwrap().dir(), Path::new("/other"));
+            manager.run_due_tasks(1);
+            done.send(()).unwrap();
+        });
+        let went_on = over.recv_timeout(std::time::Duration::from_secs(60));
+        let still = !deleting.is_finished();
+        disk.go_on();
+        assert!(went_on.is_ok() && still);
+    });
 }

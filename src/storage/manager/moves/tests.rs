@@ -85,7 +85,7 @@ fn a_log_moves_with_all_it_holds_and_goes_on() {
     let after = batches(&log);
     assert_eq!(after[..before.len()], before);
     world.clock.advance(400_000);
-    manager.run_due_tasks();
+    manager.run_all_due_tasks();
     assert_eq!(directories(&disk), ["/b 0"]);
     drop((manager, log));
     let manager = world.start().unwrap();
@@ -141,7 +141,7 @@ fn cut_short(first: impl Fn(&LogManager, &Log)) {
         let (before, manager, log) = begun(&start);
         first(&manager, &log);
         before.clock.advance(400_000);
-        manager.run_due_tasks();
+        manager.run_all_due_tasks();
         let held = Held::by(&log);
         drop((manager, log));
         // What came before the move is as safe as it can be: this is about the move.
@@ -257,7 +257,7 @@ fn producers_whose_records_are_deleted_move_too() {
     let (world, manager, log) = begun(&disk);
     log.raise_log_start(log.log_end());
     world.clock.advance(400_000);
-    manager.run_due_tasks();
+    manager.run_all_due_tasks();
     assert!(manager.move_log(&tp(), Path::new("/b")).unwrap());
     moves(&manager);
     manager.close();
@@ -287,7 +287,7 @@ fn checkpoints_are_written_when_they_change() {
     let disk = disk();
     let (world, manager, log) = begun(&disk);
     world.clock.advance(400_000);
-    manager.run_due_tasks();
+    manager.run_all_due_tasks();
     manager.move_log(&tp(), Path::new("/b")).unwrap();
     moves(&manager);
     manager.delete(&tp()).unwrap();
@@ -295,7 +295,7 @@ fn checkpoints_are_written_when_they_change() {
     let mut changes = [0; 3];
     for at in &mut changes {
         world.clock.advance(400_000);
-        manager.run_due_tasks();
+        manager.run_all_due_tasks();
         *at = disk.changes();
     }
     assert_eq!(changes[1], changes[2]);

@@ -8,14 +8,14 @@ use crate::types::TopicPartition;
 
 /// Who holds a partition keeps others from it, and nobody from another one.
 #[derive(Debug, Default)]
-pub(super) struct OneAtATime {
+pub(crate) struct OneAtATime {
     held: Mutex<HashSet<TopicPartition>>,
     freed: Condvar,
 }
 
 /// Lets go when dropped.
 #[must_use]
-pub(super) struct Held<'a> {
+pub(crate) struct Held<'a> {
     of: &'a OneAtATime,
     tp: TopicPartition,
 }
