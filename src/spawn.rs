@@ -4,14 +4,16 @@
 //! main thread    control runtime: accepting, metastore session, controller and what it says, timers
 //! replicas       one current-thread runtime, in a cluster: connections of followers, who read and never append
 //! data-0..n      one current-thread runtime each: connections of clients, and what this broker fetches
+//! follow-0..n    one current-thread runtime for each of several log directories, once something is fetched into it
 //! blocking-0..m  plain threads, started when there is work, gone when idle: fsync, cold reads, recovery, deletion
 //! ```
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +37,11 @@ pub trait Spawner: Send + Sync {
     fn data(&self, task: Task);
     /// On the runtime of the followers' connections.
     fn replicas(&self, task: Task) {
+        self.data(task);
+    }
+    /// What is fetched into `dir`, one of several log directories: one that stands still holds up no other, and no client.
+    fn following(&self, dir: &Path, task: Task) {
+        let _ = dir;
         self.data(task);
     }
     /// On the control thread: metastore session, controller, timers. Never blocks on file I/O.
@@ -108,6 +115,10 @@ impl Spawner for Scope {
         self.inner.replicas(task);
     }
 
+    fn following(&self, dir: &Path, task: Task) {
+        self.inner.following(dir, task);
+    }
+
     fn control(&self, task: Task) {
         let (ended, running) = (self.ended.clone(), self.running.subscribe());
         let task = watched(task, self.on_panic.clone());
@@ -167,11 +178,13 @@ pub struct Threads {
     control: Handle,
     replicas: Option<Handle>,
     data: Vec<Handle>,
+    following: Mutex<HashMap<PathBuf, Handle>>,
+    stopped: Shutdown,
     next: AtomicUsize,
     blocking: Arc<Pool>,
     on_panic: OnPanic,
     stop: Option<ShutdownTrigger>,
-    joins: Vec<JoinHandle<()>>,
+    joins: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Threads {
@@ -189,35 +202,38 @@ impl Threads {
             control,
             replicas: None,
             data: Vec::new(),
+            following: Mutex::default(),
+            stopped,
             next: AtomicUsize::new(0),
             blocking: Arc::new(Pool::new(blocking.max(1), on_panic.clone())),
             on_panic,
             stop: Some(stop),
-            joins: Vec::new(),
+            joins: Mutex::default(),
         };
         for n in 0..data.max(1) {
-            let runtime = threads.run(format!("data-{n}"), stopped.clone())?;
+            let runtime = threads.run(format!("data-{n}"))?;
             threads.data.push(runtime);
         }
         if in_cluster {
-            threads.replicas = Some(threads.run("replicas".to_owned(), stopped)?);
+            threads.replicas = Some(threads.run("replicas".to_owned())?);
         }
         Ok(threads)
     }
 
     /// Starts a thread with a runtime.
-    fn run(&mut self, name: String, stopped: Shutdown) -> io::Result<Handle> {
+    fn run(&self, name: String) -> io::Result<Handle> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
+        let stopped = self.stopped.clone();
         let run = move || runtime.block_on(stopped.requested());
-        self.joins.push(thread::Builder::new().name(name).spawn(run)?);
+        self.joins.lock().push(thread::Builder::new().name(name).spawn(run)?);
         Ok(handle)
     }
 
     /// Ends the data runtimes with whatever still runs on them, and waits for blocking jobs under way or queued.
     pub fn stop(mut self) {
         self.stop.take();
-        for join in self.joins.drain(..) {
+        for join in self.joins.lock().drain(..) {
             // A panic there was reported where it was caught.
             let _ = join.join();
         }
@@ -237,6 +253,22 @@ impl Spawner for Threads {
         match &self.replicas {
             Some(runtime) => drop(runtime.spawn(watched(task, self.on_panic.clone()))),
             None => self.data(task),
+        }
+    }
+
+    fn following(&self, dir: &Path, task: Task) {
+        let mut following = self.following.lock();
+        let runtime = match following.get(dir) {
+            Some(runtime) => Ok(runtime.clone()),
+            None => self.run(format!("follow-{}", following.len())),
+        };
+        match runtime {
+            Ok(runtime) => {
+                runtime.spawn(watched(task, self.on_panic.clone()));
+                following.insert(dir.to_path_buf(), runtime);
+            }
+            // The machine has no thread left: better among the clients than not at all.
+            Err(_) => self.data(task),
         }
     }
 

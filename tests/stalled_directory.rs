@@ -15,9 +15,9 @@ use klamm::broker::{self, Store};
 use klamm::metastore::Sessions;
 use klamm::metastore::schema::{PartitionState, paths};
 use klamm::metastore::zookeeper::{ZooKeeper, ZooKeeperConfig};
-use klamm::sim::brokers::{Inline, World};
+use klamm::sim::brokers::{Inline, SimBroker, World};
 use klamm::sim::disk::SimDisk;
-use klamm::spawn::{Shutdown, Spawner, Threads};
+use klamm::spawn::{Shutdown, ShutdownTrigger, Spawner, Threads};
 use klamm::storage::disk::Disk;
 use klamm::types::BrokerId as Id;
 
@@ -92,19 +92,42 @@ fn on_threads(world: &World, server: &Server, disk: &SimDisk, shutdown: Shutdown
     })
 }
 
+/// Broker 1 over two log directories, which is the controller, and broker 2 on the test's thread. They know each other.
+struct Pair {
+    world: World,
+    disk: SimDisk,
+    stop: ShutdownTrigger,
+    first: thread::JoinHandle<()>,
+    second: SimBroker,
+    client: Client,
+}
+
+impl Pair {
+    async fn start(server: &Server) -> Pair {
+        let world = World::new(1);
+        let disk = SimDisk::new(world.clock.clone());
+        let (stop, shutdown) = Shutdown::new();
+        let first = on_threads(&world, server, &disk, shutdown);
+        let mut client = Client::connect(&world, 1).await;
+        client.metadata_until(|told| told.controller_id == 1).await;
+        let store = Store::Sessions(ensemble(server, Arc::new(Inline)));
+        let second = world.start_with(store, 2, None, &SETTINGS.map(str::to_owned)).unwrap();
+        Client::connect(&world, 2).await.metadata_until(|told| told.brokers.len() == 2).await;
+        client.metadata_until(|told| told.brokers.len() == 2).await;
+        Pair { world, disk, stop, first, second, client }
+    }
+}
+
+/// The log directory of broker 1 that has the topic.
+fn lies(disk: &SimDisk, topic: &str) -> &'static str {
+    let holds = |dir: &&str| disk.list(Path::new(dir)).unwrap().iter().any(|it| it.name == format!("{topic}-0"));
+    ["/broker1/one", "/broker1/two"].into_iter().find(holds).unwrap()
+}
+
 #[tokio::test]
 async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_isr() {
     let Some(server) = Server::start().await else { return };
-    let world = World::new(1);
-    let disk = SimDisk::new(world.clock.clone());
-    let (stop, shutdown) = Shutdown::new();
-    let first = on_threads(&world, &server, &disk, shutdown);
-    let mut client = Client::connect(&world, 1).await;
-    client.metadata_until(|told| told.controller_id == 1).await;
-    let store = Store::Sessions(ensemble(&server, Arc::new(Inline)));
-    let second = world.start_with(store, 2, None, &SETTINGS.map(str::to_owned)).unwrap();
-    Client::connect(&world, 2).await.metadata_until(|told| told.brokers.len() == 2).await;
-    client.metadata_until(|told| told.brokers.len() == 2).await;
+    let Pair { world, disk, stop, first, second, mut client } = Pair::start(&server).await;
     // Each goes where there are fewest. Broker 1 leads one in each directory, and follows in the second.
     for (topic, replicas) in [("a", [1, 2]), ("b", [1, 2]), ("beside-a", [1, 2]), ("c", [2, 1])] {
         create(&mut client, topic, &replicas).await;
@@ -113,13 +136,9 @@ async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_
         told.topics.len() == 4 && told.topics.iter().all(|topic| topic.partitions[0].isr_nodes.len() == 2)
     };
     client.metadata_until(whole).await;
-    let lies = |topic: &str| {
-        let holds = |dir: &&str| disk.list(Path::new(dir)).unwrap().iter().any(|it| it.name == format!("{topic}-0"));
-        ["/broker1/one", "/broker1/two"].into_iter().find(holds).unwrap()
-    };
-    let (stalled, healthy) = (lies("a"), lies("b"));
+    let (stalled, healthy) = (lies(&disk, "a"), lies(&disk, "b"));
     assert_ne!(stalled, healthy);
-    assert_eq!(lies("c"), healthy);
+    assert_eq!(lies(&disk, "c"), healthy);
     for topic in ["a", "b"] {
         client.produce(topic, b"before").await;
     }
@@ -180,6 +199,69 @@ async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_
     let (client, outcome) = append.await.unwrap();
     outcome.unwrap();
     drop((client, writer, others, held_up, at_once));
+    stop.request();
+    tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
+}
+
+/// As above, but broker 1 follows.
+#[tokio::test]
+async fn a_follower_whose_directory_stands_still_leaves_no_other_directorys_isr() {
+    let Some(server) = Server::start().await else { return };
+    let Pair { world, disk, stop, first, second, mut client } = Pair::start(&server).await;
+    let mut leader = Client::connect(&world, 2).await;
+    for topic in ["a", "b"] {
+        create(&mut client, topic, &[2, 1]).await;
+    }
+    let members = |told: &MetadataResponse, name: &str| {
+        let named = |topic: &&metadata_response::MetadataResponseTopic| {
+            topic.name.as_ref().is_some_and(|it| it.as_str() == name)
+        };
+        told.topics.iter().find(named).map_or(0, |topic| topic.partitions[0].isr_nodes.len())
+    };
+    leader.metadata_until(|told| members(told, "a") == 2 && members(told, "b") == 2).await;
+    let (stalled, healthy) = (lies(&disk, "a"), lies(&disk, "b"));
+    assert_ne!(stalled, healthy);
+    for topic in ["a", "b"] {
+        leader.produce(topic, b"before").await;
+    }
+
+    disk.stall(Path::new(stalled));
+    let held_up = tokio::spawn({
+        let mut writer = Client::connect(&world, 2).await;
+        async move { writer.try_produce("a", b"held up").await }
+    });
+    // Until the leader no longer counts on it: for as long the follower's thread has been standing still.
+    while members(&leader.metadata().await, "a") == 2 {
+        leader.produce("b", b"meanwhile").await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // It may have been given up before.
+    let _ = held_up.await.unwrap();
+    let observer = ensemble(&server, Arc::new(Inline)).open_session().await.unwrap();
+    let state = |topic: &'static str| {
+        let observer = &observer;
+        async move {
+            let path = paths::partition_state(topic, 0);
+            PartitionState::decode(&path, &observer.get(&path).await.unwrap().0).unwrap()
+        }
+    };
+    let b = state("b").await;
+    assert_eq!((b.isr.len(), b.leader_epoch.0), (2, 0), "nobody left the ISR, not even for a while");
+    // No client of broker 1 waits: what is fetched is on no thread of theirs.
+    for _ in 0..4 {
+        Client::connect(&world, 1).await.metadata().await;
+    }
+    // What the timer does goes on where it can: what is committed is noted, for all that it cannot be noted beside.
+    let noted = format!("b 0 {}", leader.produce("b", b"to be noted").await + 1);
+    let checkpoint = Path::new(healthy).join("replication-offset-checkpoint");
+    let says = || disk.tree().get(&checkpoint).map(|text| String::from_utf8_lossy(text).into_owned());
+    while !says().is_some_and(|text| text.lines().any(|line| line == noted)) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    disk.go_on();
+    leader.metadata_until(|told| members(told, "a") == 2).await;
+    drop((client, leader));
+    second.stop().await.unwrap().unwrap();
     stop.request();
     tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
 }

@@ -60,6 +60,7 @@ fn fetch_config(config: &BrokerConfig) -> FetchConfig {
     FetchConfig {
         fetchers: it.num_replica_fetchers.max(1),
         backoff_ms: i64::from(it.fetch_backoff_ms),
+        by_directory: config.log_dirs.len() > 1,
         max_bytes: it.fetch_max_bytes,
         response_max_bytes: it.fetch_response_max_bytes,
         min_bytes: it.fetch_min_bytes,

@@ -4,7 +4,9 @@
 //! table: follow, leave ──► Fetchers ──commands──► task: Book ──Fetch──► leader
 //!                          (leader, hash mod num.replica.fetchers)  ◄── records ──► Partition::follow ──► log
 //! ```
-//! A fetcher runs where connections do, for appends go to the page cache in line, as those of produce do. It has one
+//! A fetcher runs where connections do, for appends go to the page cache in line, as those of produce do. Where there are
+//! several log directories each has fetchers of its own, on a thread of its own: one that stands still takes the partitions
+//! in it out of ISRs, and no other's. (Kafka's fetchers write to all of them.) A fetcher has one
 //! request under way and sleeps while the leader parks it. It never decides about roles: a partition refuses what comes
 //! in an epoch it no longer follows in.
 //!
@@ -15,6 +17,7 @@ mod session;
 mod task;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -35,6 +38,8 @@ pub struct FetchConfig {
     /// `num.replica.fetchers` at first, at least 1.
     pub fetchers: i32,
     pub backoff_ms: i64,
+    /// Each log directory has fetchers of its own.
+    pub by_directory: bool,
     /// Of one partition, bytes.
     pub max_bytes: i32,
     /// Of one answer, bytes.
@@ -65,8 +70,14 @@ pub struct Surroundings {
     pub config: FetchConfig,
 }
 
-/// Which fetcher of a leader's.
-type Line = (BrokerId, i32);
+/// Which fetcher.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Line {
+    leader: BrokerId,
+    index: i32,
+    /// What it writes to, where that matters: the directory the log was in when it was begun to be followed.
+    dir: Option<PathBuf>,
+}
 
 struct Running {
     commands: mpsc::UnboundedSender<Command>,
@@ -113,7 +124,7 @@ impl Fetchers {
         }
         state.fetchers = fetchers.max(1);
         let all: Vec<_> =
-            state.of.values().map(|it| (Arc::clone(&it.partition), it.line.0, it.line.1, it.epoch)).collect();
+            state.of.values().map(|it| (Arc::clone(&it.partition), it.line.leader, it.line.index, it.epoch)).collect();
         for (partition, leader, index, epoch) in all {
             if index != index_of(partition.topic_partition(), state.fetchers) {
                 self.follow_by(&mut state, &partition, leader, epoch);
@@ -123,25 +134,28 @@ impl Fetchers {
 
     fn follow_by(&self, state: &mut State, partition: &Arc<Partition>, leader: BrokerId, epoch: LeaderEpoch) {
         let tp = partition.topic_partition();
-        let line = (leader, index_of(tp, state.fetchers));
+        let log = if self.around.config.by_directory { partition.log().ok() } else { None };
+        let line = Line { leader, index: index_of(tp, state.fetchers), dir: log.map(|log| log.dir()) };
         if state.of.get(tp).is_some_and(|before| before.line != line) {
             state.leave(tp);
         }
         if state.stopped {
             return;
         }
-        let running = state.running.entry(line).or_insert_with(|| {
+        let running = state.running.entry(line.clone()).or_insert_with(|| {
             let (commands, receiver) = mpsc::unbounded_channel();
-            let fetcher = Fetcher::new(Arc::clone(&self.around), line.0, line.1, receiver);
-            self.around.spawner.data(Box::pin(fetcher.run()));
+            let fetcher = Box::pin(Fetcher::new(Arc::clone(&self.around), line.leader, line.index, receiver).run());
+            match &line.dir {
+                Some(dir) => self.around.spawner.following(dir, fetcher),
+                None => self.around.spawner.data(fetcher),
+            }
             Running { commands, partitions: 0 }
         });
         // Its task ends after its sender alone.
         let _ = running.commands.send(Command::Add(Arc::clone(partition), epoch));
         let followed = Followed { line, partition: Arc::clone(partition), epoch };
-        if state.of.insert(tp.clone(), followed).is_none() {
-            state.running.entry(line).and_modify(|running| running.partitions += 1);
-        }
+        let is_new = state.of.insert(tp.clone(), followed).is_none();
+        running.partitions += usize::from(is_new);
     }
 
     /// Follows a partition no longer.

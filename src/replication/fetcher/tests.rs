@@ -202,6 +202,7 @@ fn both(config: TopicConfig, fetch: impl FnOnce(&mut FetchConfig)) -> Both {
     let mut config = FetchConfig {
         fetchers: 1,
         backoff_ms: 1_000,
+        by_directory: false,
         max_bytes: 1 << 20,
         response_max_bytes: 10 << 20,
         min_bytes: 1,
