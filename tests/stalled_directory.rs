@@ -145,26 +145,24 @@ async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_
     let observer = ensemble(&server, Arc::new(Inline)).open_session().await.unwrap();
     let registered = observer.exists(&paths::broker(Id(1))).await.unwrap().unwrap().czxid;
 
-    // Of four connections two or so share the thread of the one whose append will not end.
-    let mut others = Vec::new();
-    for _ in 0..4 {
-        let mut other = Client::connect(&world, 1).await;
-        other.metadata().await;
-        others.push(other);
-    }
     disk.stall(Path::new(stalled));
     let append = tokio::spawn(async move {
         let outcome = client.try_produce("a", b"held up").await;
         (client, outcome)
     });
+    // Before that its thread would answer others too, and never again.
+    let (told, file) = (disk.clone(), Path::new(stalled).join("a-0/00000000000000000000.log"));
+    tokio::task::spawn_blocking(move || told.until_a_write_waits(&file)).await.unwrap();
+    // Every other connection or so shares the thread of the one whose append will not end.
     let mut writer = None;
-    while writer.is_none() {
-        let mut other = others.pop().expect("a connection on the thread that goes on");
+    for _ in 0..6 {
+        let mut other = Client::connect(&world, 1).await;
         if tokio::time::timeout(Duration::from_secs(5), other.metadata()).await.is_ok() {
             writer = Some(other);
+            break;
         }
     }
-    let mut writer = writer.unwrap();
+    let mut writer = writer.expect("a connection on the thread that goes on");
     // For longer than the session and twice the lag: what is written to the other directory is in both replicas.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(9) {
@@ -198,7 +196,7 @@ async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_
     assert_eq!(held_up.answer::<LeaderAndIsrRequest>(4).await.partition_errors[0].error_code, 0);
     let (client, outcome) = append.await.unwrap();
     outcome.unwrap();
-    drop((client, writer, others, held_up, at_once));
+    drop((client, writer, held_up, at_once));
     stop.request();
     tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
 }

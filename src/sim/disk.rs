@@ -121,6 +121,11 @@ impl SimDisk {
         self.1.set(Some(dir.to_path_buf()));
     }
 
+    /// Blocks its thread until a write to that file is held up by [`SimDisk::stall`].
+    pub fn until_a_write_waits(&self, file: &Path) {
+        self.1.until_a_write_waits(file);
+    }
+
     pub fn go_on(&self) {
         self.1.set(None);
     }

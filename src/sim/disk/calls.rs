@@ -214,7 +214,7 @@ impl DiskFile for SimFile {
 
     fn write_all_at(&self, buf: &[u8], position: u64) -> io::Result<()> {
         let change = Change::File(self.id, FileChange::Write(position, buf.to_vec()));
-        self.disk.1.pass(&self.path);
+        self.disk.1.pass_write(&self.path);
         self.with(|state| state.change(&self.path, change))
     }
 

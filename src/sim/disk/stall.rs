@@ -6,21 +6,50 @@ use parking_lot::{Condvar, Mutex};
 
 #[derive(Debug, Default)]
 pub(super) struct Stall {
-    below: Mutex<Option<PathBuf>>,
+    state: Mutex<State>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    below: Option<PathBuf>,
+    /// Files whose writes wait, each as often as it does.
+    writes: Vec<PathBuf>,
+}
+
+impl State {
+    fn holds_up(&self, path: &Path) -> bool {
+        self.below.as_deref().is_some_and(|below| path.starts_with(below))
+    }
 }
 
 impl Stall {
     pub fn set(&self, below: Option<PathBuf>) {
-        *self.below.lock() = below;
+        self.state.lock().below = below;
         self.changed.notify_all();
     }
 
     /// Blocks the thread while a change of `path` has to wait.
     pub fn pass(&self, path: &Path) {
-        let mut below = self.below.lock();
-        while below.as_deref().is_some_and(|below| path.starts_with(below)) {
-            self.changed.wait(&mut below);
+        self.changed.wait_while(&mut self.state.lock(), |state| state.holds_up(path));
+    }
+
+    /// [`Stall::pass`] for a write to the file `path`, which [`Stall::until_a_write_waits`] learns of.
+    pub fn pass_write(&self, path: &Path) {
+        let mut state = self.state.lock();
+        if !state.holds_up(path) {
+            return;
         }
+        state.writes.push(path.to_path_buf());
+        self.changed.notify_all();
+        self.changed.wait_while(&mut state, |state| state.holds_up(path));
+        if let Some(mine) = state.writes.iter().position(|waits| waits == path) {
+            state.writes.swap_remove(mine);
+        }
+    }
+
+    /// Blocks the thread until a write to the file `path` waits.
+    pub fn until_a_write_waits(&self, path: &Path) {
+        self.changed.wait_while(&mut self.state.lock(), |state| !state.writes.iter().any(|waits| waits == path));
     }
 }
