@@ -56,6 +56,17 @@ async fn create(client: &mut Client, name: &'static str, replicas: &[i32]) {
     assert_eq!(answer.topics[0].error_code, 0, "{:?}", answer.topics[0].error_message);
 }
 
+/// Until broker 1 leads the topic.
+async fn written(client: &mut Client, topic: &'static str) {
+    for _ in 0..600 {
+        match client.try_produce(topic, b"led").await {
+            Ok(_) => return,
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    panic!("{topic} is not led");
+}
+
 /// What a controller of epoch 100 says: broker 1 leads `topic` alone, in this leader epoch.
 fn leads(topic: &'static str, epoch: i32) -> LeaderAndIsrRequest {
     let partition = LeaderAndIsrPartitionState::default()
@@ -175,25 +186,33 @@ async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_
     assert_eq!((state.isr.len(), state.leader_epoch.0), (2, 0), "nobody left the ISR, not even for a while");
     assert_eq!(observer.exists(&paths::broker(Id(1))).await.unwrap().map(|stat| stat.czxid), Some(registered));
 
+    // A new log goes where there are fewest, and cannot be made there. The controller has more to say meanwhile.
+    for topic in ["d", "e"] {
+        create(&mut writer, topic, &[1]).await;
+    }
+    written(&mut writer, "e").await;
+    assert_eq!(lies(&disk, "e"), healthy);
+
     // The other broker goes: broker 1 is told of the stalled partition and of the one it is to lead in one request.
     second.stop().await.unwrap().unwrap();
-    for attempt in 0.. {
-        match writer.try_produce("c", b"led").await {
-            Ok(_) => break,
-            Err(code) => assert!(attempt < 600, "{code}"),
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    written(&mut writer, "c").await;
     assert!(!append.is_finished(), "the directory stands still");
-    // A later controller has a word for each directory: one answer waits, the other does not.
+    // A later controller has a word for each directory: one is obeyed, the other will be.
     let mut held_up = Client::connect(&world, 1).await;
     held_up.send(4, leads("a", 10)).await;
     let mut at_once = Client::connect(&world, 1).await;
     let answer = tokio::time::timeout(Duration::from_secs(60), at_once.ask(4, leads("b", 10))).await;
     assert_eq!(answer.expect("it waits for no other directory").partition_errors[0].error_code, 0);
+    let answer = tokio::time::timeout(Duration::from_secs(60), held_up.answer::<LeaderAndIsrRequest>(4)).await;
+    assert_eq!(
+        answer.expect("no disk is waited for without an end").partition_errors[0].error_code,
+        7,
+        "REQUEST_TIMED_OUT"
+    );
     assert!(!append.is_finished(), "the directory stands still");
     disk.go_on();
-    assert_eq!(held_up.answer::<LeaderAndIsrRequest>(4).await.partition_errors[0].error_code, 0);
+    written(&mut writer, "d").await;
+    assert_eq!(lies(&disk, "d"), stalled);
     let (client, outcome) = append.await.unwrap();
     outcome.unwrap();
     drop((client, writer, held_up, at_once));

@@ -3,15 +3,22 @@
 //! A request for an earlier life of this broker, or from a controller that was replaced, changes nothing. What touches the
 //! disk runs on the blocking pool, for each log directory in the order of the requests ([`Lanes`]); the control thread only
 //! waits for it, and the next request does not.
+//!
+//! A controller has one request under way to a broker: an answer that waited for a directory that stands still would hold
+//! up what it has to say of all others. What is not done after [`PATIENCE`] is done later and answered with
+//! REQUEST_TIMED_OUT, of which controllers, Kafka's as well, draw no conclusion. (Kafka's broker makes the controller
+//! wait.) A deletion is waited for: a controller would take it for failed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, oneshot};
+use tokio::time::Instant;
 
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Lost, Queued};
 use super::message::{ControlAnswer, ControlBody, ControlRequest, DURING_DELETE, MetadataUpdate, StopReplica};
 use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, TopicMeta};
 use crate::metastore::schema::ConfigEntity;
@@ -19,6 +26,10 @@ use crate::replication::table::{LeaderAndIsr, PartitionTable};
 use crate::spawn::Spawner;
 use crate::types::TopicPartition;
 use crate::wire::error_code::ErrorCode;
+
+/// How long an answer waits for log directories: a third of `controller.socket.timeout.ms`, by default, after which the
+/// controller asks again.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Called with topics that are being deleted, before their deletion is answered; may block.
 pub type TopicsDeleted = Arc<dyn Fn(&[Arc<str>]) + Send + Sync>;
@@ -122,14 +133,20 @@ impl ControlReceiver {
                 tracing::error!(%topic, %error, "configuration not read, using what is known");
             }
         }
-        self.apply(changes, |change| &change.tp, |table, changes| table.apply_leader_and_isr(changes))
+        // Logs that are to be made wait for the directory they will lie in.
+        for change in &changes {
+            self.table.logs().place(&change.tp);
+        }
+        let apply = |table: &PartitionTable, changes: &[LeaderAndIsr]| table.apply_leader_and_isr(changes);
+        self.apply(changes, |change| &change.tp, apply, Some(PATIENCE))
     }
 
     fn stop_replica(&self, asked: Vec<StopReplica>) -> Applying {
         let stop = |table: &PartitionTable, asked: &[StopReplica]| {
             asked.iter().map(|one| table.stop_replica(&one.tp, one.leader_epoch, one.delete)).collect()
         };
-        self.apply(asked, |one| &one.tp, stop)
+        let patience = asked.iter().all(|one| !one.delete).then_some(PATIENCE);
+        self.apply(asked, |one| &one.tp, stop, patience)
     }
 
     /// Queues `work` on what was asked for, apart for each log directory.
@@ -138,11 +155,12 @@ impl ControlReceiver {
         asked: Vec<T>,
         of: impl Fn(&T) -> &TopicPartition,
         work: impl Fn(&PartitionTable, &[T]) -> Vec<ErrorCode> + Copy + Send + 'static,
+        patience: Option<Duration>,
     ) -> Applying {
         let partitions: Vec<TopicPartition> = asked.iter().map(|one| of(one).clone()).collect();
         let mut by_dir: HashMap<Option<PathBuf>, (Vec<usize>, Vec<T>)> = HashMap::new();
         for (at, one) in asked.into_iter().enumerate() {
-            let (places, of_dir) = by_dir.entry(self.table.dir_of(of(&one))).or_default();
+            let (places, of_dir) = by_dir.entry(self.table.logs().dir_of(of(&one))).or_default();
             places.push(at);
             of_dir.push(one);
         }
@@ -150,7 +168,7 @@ impl ControlReceiver {
             let table = Arc::clone(&self.table);
             (places, self.lanes.push(dir, move || work(&table, &asked)))
         });
-        Applying { parts: parts.collect(), partitions }
+        Applying { parts: parts.collect(), partitions, deadline: patience.map(|patience| Instant::now() + patience) }
     }
 
     /// Runs `work` on the blocking pool; `None` when it panicked or the pool is gone.
@@ -188,16 +206,22 @@ impl ControlReceiver {
 struct Applying {
     partitions: Vec<TopicPartition>,
     /// Places among the partitions, and the codes for them.
-    parts: Vec<(Vec<usize>, oneshot::Receiver<Vec<ErrorCode>>)>,
+    parts: Vec<(Vec<usize>, Queued<Vec<ErrorCode>>)>,
+    /// None: however long it takes.
+    deadline: Option<Instant>,
 }
 
 impl Applying {
-    /// When all of it is done.
+    /// When all of it is done, or at the deadline.
     async fn answer(self) -> ControlAnswer {
         let mut codes = vec![ErrorCode::None; self.partitions.len()];
         for (places, part) in self.parts {
-            let Ok(part) = part.await else {
-                return ControlAnswer { error: ErrorCode::UnknownServerError, partitions: Vec::new() };
+            let part = match part.by(self.deadline).await {
+                Some(Ok(part)) => part,
+                Some(Err(Lost)) => {
+                    return ControlAnswer { error: ErrorCode::UnknownServerError, partitions: Vec::new() };
+                }
+                None => vec![ErrorCode::RequestTimedOut; places.len()],
             };
             for (place, code) in places.into_iter().zip(part) {
                 if let Some(slot) = codes.get_mut(place) {

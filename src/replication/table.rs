@@ -211,11 +211,6 @@ impl PartitionTable {
         lost.len()
     }
 
-    /// The log directory that a change of the partition has to do with; `None` when its log is still to be made.
-    pub fn dir_of(&self, tp: &TopicPartition) -> Option<PathBuf> {
-        self.logs.get(tp).map(|log| log.dir())
-    }
-
     /// Applies one controller message; one answer per partition, in order. Creates logs: blocks on the disk.
     pub fn apply_leader_and_isr(&self, changes: &[LeaderAndIsr]) -> Vec<ErrorCode> {
         let mut configs = HashMap::new();
@@ -231,6 +226,7 @@ impl PartitionTable {
         if told.iter().any(|replica| *replica != self.around.broker) {
             self.followers.release(|follower| told.binary_search(&follower).is_ok());
         }
+        self.logs.give_places_up(changes.iter().map(|change| &change.tp));
         // Copies that the last life of this broker began.
         self.start_moves();
         answers

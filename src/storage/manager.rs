@@ -1,11 +1,12 @@
 //! All logs of a broker over all its log directories: load, create, delete, checkpoints, retention, offline directories.
 //!
 //! Loading and the orderly stop live in `loading`, what the timer asks for in `due`, moves between directories in `moves`,
-//! which lives of the broker are over in `sessions`.
+//! where new logs go in `places`, which lives of the broker are over in `sessions`.
 
 mod due;
 mod loading;
 mod moves;
+mod places;
 mod sessions;
 
 pub use moves::MoveError;
@@ -21,6 +22,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use self::due::Due;
 use self::moves::Moves;
+use self::places::Places;
 use super::disk::{Disk, DiskSpace};
 use super::file_cache::{FileCache, FileHome};
 use super::log::Log;
@@ -76,6 +78,7 @@ pub struct LogManager {
     /// Held shared by a change, alone by the orderly stop.
     closing: RwLock<()>,
     moves: Mutex<Moves>,
+    places: Mutex<Places>,
 }
 
 impl std::fmt::Debug for LogManager {
@@ -88,7 +91,7 @@ impl std::fmt::Debug for LogManager {
 #[derive(Debug)]
 struct DirState {
     dir: Arc<LogDir>,
-    /// Logs served from it.
+    /// Logs served from it, and those that are to be made in it.
     logs: AtomicUsize,
     kept: Mutex<Kept>,
     /// Held while its tasks run.
@@ -197,6 +200,7 @@ impl LogManager {
             changing: OneAtATime::default(),
             closing: RwLock::default(),
             moves: Mutex::default(),
+            places: Mutex::default(),
         })
     }
 
@@ -267,7 +271,8 @@ impl LogManager {
         self.logs.read().values().cloned().collect()
     }
 
-    /// The existing log, or a new one: in the directory that was asked for, else in the online one with the fewest partitions.
+    /// The existing log, or a new one: in the directory that was asked for, else where it was decided to lie
+    /// ([`LogManager::place`]), else in the online one with the fewest partitions.
     pub fn get_or_create(
         &self,
         tp: &TopicPartition,
@@ -284,10 +289,8 @@ impl LogManager {
         if let Some(log) = self.adopt(tp, id, &config)? {
             return Ok(log);
         }
-        let online = || self.dirs.iter().filter(|state| state.dir.is_online());
-        let preferred = self.take_preferred(tp);
-        let preferred = preferred.and_then(|path| online().find(|state| state.dir.path() == path));
-        let Some(state) = preferred.or_else(|| online().min_by_key(|state| state.logs.load(Ordering::Relaxed))) else {
+        let wanted = self.take_preferred(tp).or_else(|| Some(self.placed(tp)?.dir.path().to_path_buf()));
+        let Some(state) = self.choose(wanted) else {
             return refused("every log directory is offline".into());
         };
         // What they say of one that was deleted would be believed of this one.
@@ -326,6 +329,7 @@ impl LogManager {
         if self.logs.write().insert(tp.clone(), log.clone()).is_none() {
             state.logs.fetch_add(1, Ordering::Relaxed);
         }
+        self.take_place(tp);
     }
 
     fn params(

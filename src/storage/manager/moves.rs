@@ -143,6 +143,10 @@ impl LogManager {
         self.moves.lock().futures.values().cloned().collect()
     }
 
+    pub(super) fn preferred(&self, tp: &TopicPartition) -> Option<PathBuf> {
+        self.moves.lock().preferred.get(tp).cloned()
+    }
+
     pub(super) fn take_preferred(&self, tp: &TopicPartition) -> Option<PathBuf> {
         self.moves.lock().preferred.remove(tp)
     }

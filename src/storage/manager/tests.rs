@@ -560,3 +560,31 @@ fn a_directory_that_stands_still_holds_up_no_other() {
         assert!(went_on.is_ok() && still);
     });
 }
+
+#[test]
+fn a_place_is_kept_for_a_log_until_it_is_made_or_given_up() {
+    let (disk, mut world) = sim();
+    world.other = Some("/other".into());
+    let manager = world.start().unwrap();
+    let tp = |topic: &str| TopicPartition::new(topic, 0);
+    assert_eq!(manager.dir_of(&tp("a")), None);
+    let places = ["a", "b", "a", "c"].map(|topic| manager.place(&tp(topic)).unwrap());
+    assert_eq!(places.each_ref().map(|place| place.to_str().unwrap()), ["/logs", "/other", "/logs", "/logs"]);
+    // Made in another order than places were given, and with less there.
+    for (topic, dir) in [("c", "/logs"), ("b", "/other"), ("a", "/logs")] {
+        assert_eq!(manager.dir_of(&tp(topic)).unwrap(), Path::new(dir));
+        assert_eq!(world.log(&manager, topic).unwrap().dir(), Path::new(dir));
+    }
+    // A log that is made is counted once.
+    for (topic, dir) in [("d", "/other"), ("f", "/logs")] {
+        assert_eq!(manager.place(&tp(topic)).unwrap(), Path::new(dir));
+    }
+    manager.give_places_up(["d", "f", "a"].map(tp).iter());
+    assert_eq!((manager.dir_of(&tp("d")), manager.dir_of(&tp("a"))), (None, Some("/logs".into())));
+    assert_eq!(manager.place(&tp("e")).unwrap(), Path::new("/other"), "as if the others had not been");
+    // Its directory is lost before.
+    let log = manager.get(&tp("b")).unwrap();
+    disk.fail_next(Fault::WriteError, "/other/b-0");
+    log.append_as_leader(&mut batch(1), client(0, 1000)).unwrap_err();
+    assert_eq!(world.log(&manager, "e").unwrap().dir(), Path::new("/logs"));
+}
