@@ -76,9 +76,15 @@ enum Wait {
 /// A request of which not everything is appended, or not everything that is waited for is there.
 pub struct Waiting {
     producing: Producing,
-    /// The body as received; once everything is appended, what is left of it.
-    frame: BytesMut,
-    pause: Option<Pause>,
+    left: Left,
+}
+
+/// What is left to do.
+enum Left {
+    /// Records are to be appended; with the body as received.
+    Append(BytesMut, Pause),
+    /// What was appended is waited for; with the names alone.
+    Wait(BytesMut),
 }
 
 /// Why the walk over a request's partitions stops.
@@ -94,36 +100,42 @@ pub fn begin(ctx: &RequestContext<'_>, mut frame: Frame<'_>) -> Result<Result<Re
     let mut producing = Producing::read(ctx, &frame)?;
     let snapshot = ctx.services.cluster.load();
     producing.refuse_as_a_whole(ctx, &frame, &snapshot);
-    let pause = producing.append(ctx, &snapshot, &mut frame);
-    if pause.is_some() {
-        return Ok(Err(Box::new(Waiting { producing, frame: frame.take(), pause })));
-    }
-    if producing.request.acks != 0 && !producing.pending.is_empty() {
-        let frame = producing.request.without_records(&frame);
-        return Ok(Err(Box::new(Waiting { producing, frame, pause })));
-    }
-    producing.answer(ctx, &snapshot, &frame).map(Ok)
+    let left = match producing.append(ctx, &snapshot, &mut frame) {
+        Some(pause) => Left::Append(frame.take(), pause),
+        None => match producing.names_to_wait_with(&frame) {
+            Some(names) => Left::Wait(names),
+            None => return producing.answer(ctx, &snapshot, &frame).map(Ok),
+        },
+    };
+    Ok(Err(Box::new(Waiting { producing, left })))
 }
 
 /// Does the rest. `share` of the request budget goes with the records, before anything is waited for.
 pub async fn finish<S>(ctx: &RequestContext<'_>, waiting: Waiting, share: S) -> Result<Reply, Close> {
-    let Waiting { mut producing, mut frame, mut pause } = waiting;
-    while let Some(reason) = pause {
-        match reason {
-            Pause::Turn => yield_now().await,
-            Pause::Lengthy(admitted) => {
-                let outcome = append_elsewhere(ctx, admitted, &mut frame).await?;
-                producing.note(ctx, outcome, &frame);
+    let Waiting { mut producing, left } = waiting;
+    let names = match left {
+        Left::Wait(names) => names,
+        Left::Append(mut frame, pause) => {
+            let mut next = Some(pause);
+            while let Some(pause) = next {
+                match pause {
+                    Pause::Turn => yield_now().await,
+                    Pause::Lengthy(admitted) => {
+                        let outcome = append_elsewhere(ctx, admitted, &mut frame).await?;
+                        producing.note(ctx, outcome, &frame);
+                    }
+                }
+                next = producing.append(ctx, &ctx.services.cluster.load(), &mut frame);
+            }
+            match producing.names_to_wait_with(&frame) {
+                Some(names) => names,
+                None => return producing.answer(ctx, &ctx.services.cluster.load(), &frame),
             }
         }
-        pause = producing.append(ctx, &ctx.services.cluster.load(), &mut frame);
-    }
-    if producing.request.acks != 0 && !producing.pending.is_empty() {
-        frame = producing.request.without_records(&frame);
-        drop(share);
-        producing.wait().await;
-    }
-    producing.answer(ctx, &ctx.services.cluster.load(), &frame)
+    };
+    drop(share);
+    producing.wait().await;
+    producing.answer(ctx, &ctx.services.cluster.load(), &names)
 }
 
 /// One request between its first append and its answer.
@@ -208,6 +220,12 @@ impl Producing {
             }
             Err(refused) => refused,
         });
+    }
+
+    /// When something that was appended is waited for: what stands in for the body from here on, without the records.
+    fn names_to_wait_with(&mut self, frame: &[u8]) -> Option<BytesMut> {
+        let waits = self.request.acks != 0 && !self.pending.is_empty();
+        waits.then(|| self.request.without_records(frame))
     }
 
     /// Waits for what was appended to be where `acks` wants it, at most the request's timeout.
