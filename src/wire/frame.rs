@@ -44,13 +44,6 @@ impl<'b> Frame<'b> {
         Frame { held, size }
     }
 
-    /// Drops up to `count` bytes off its front.
-    pub fn skip(&mut self, count: usize) {
-        let count = count.min(self.size);
-        self.held.advance(count);
-        self.size -= count;
-    }
-
     /// The frame as bytes of its own.
     pub fn take(mut self) -> BytesMut {
         if self.size > SMALL {
@@ -65,6 +58,22 @@ impl Deref for Frame<'_> {
 
     fn deref(&self) -> &[u8] {
         self.held.get(..self.size).unwrap_or_default()
+    }
+}
+
+impl Buf for Frame<'_> {
+    fn remaining(&self) -> usize {
+        self.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self
+    }
+
+    fn advance(&mut self, count: usize) {
+        let count = count.min(self.size);
+        self.held.advance(count);
+        self.size -= count;
     }
 }
 
@@ -171,14 +180,14 @@ mod tests {
             let mut held = BytesMut::from(&bytes[..]);
             let mut frame = Frame::at_front(&mut held, size);
             frame[0] = 7;
-            frame.skip(1);
+            frame.advance(1);
             assert_eq!(&*frame, &bytes[1..size]);
             drop(frame);
             assert_eq!(held, bytes[size..]);
 
             let mut held = BytesMut::from(&bytes[..]);
             let mut frame = Frame::at_front(&mut held, size);
-            frame.skip(1);
+            frame.advance(1);
             assert_eq!(frame.take(), bytes[1..size]);
             assert_eq!(held, bytes[size..]);
         }

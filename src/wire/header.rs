@@ -8,10 +8,11 @@
 //!          v1: v0, tagged fields
 //! ```
 
+use std::ops::Deref;
+
 use bytes::{Buf, BufMut, BytesMut};
 
 use super::api_versions::ApiKey;
-use super::frame::Frame;
 
 /// What stands before every request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,20 +42,11 @@ pub enum HeaderError {
 
 impl RequestHeader {
     /// Takes the header off the front of `frame`; what is left is the body.
-    pub fn take(frame: &mut BytesMut) -> Result<RequestHeader, HeaderError> {
+    pub fn take(frame: &mut (impl Buf + Deref<Target = [u8]>)) -> Result<RequestHeader, HeaderError> {
         let mut rest: &[u8] = frame;
         let header = RequestHeader::read(&mut rest)?;
         let body_at = frame.len() - rest.len();
         frame.advance(body_at);
-        Ok(header)
-    }
-
-    /// As [`RequestHeader::take`], of a frame where it was read.
-    pub fn take_off(frame: &mut Frame<'_>) -> Result<RequestHeader, HeaderError> {
-        let mut rest: &[u8] = frame;
-        let header = RequestHeader::read(&mut rest)?;
-        let body_at = frame.len() - rest.len();
-        frame.skip(body_at);
         Ok(header)
     }
 
