@@ -24,6 +24,7 @@ use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, TopicMeta};
 use crate::metastore::schema::ConfigEntity;
 use crate::replication::table::{LeaderAndIsr, PartitionTable};
 use crate::spawn::Spawner;
+use crate::storage::manager::LogManager;
 use crate::types::TopicPartition;
 use crate::wire::error_code::ErrorCode;
 
@@ -133,12 +134,9 @@ impl ControlReceiver {
                 tracing::error!(%topic, %error, "configuration not read, using what is known");
             }
         }
-        // Logs that are to be made wait for the directory they will lie in.
-        for change in &changes {
-            self.table.logs().place(&change.tp);
-        }
         let apply = |table: &PartitionTable, changes: &[LeaderAndIsr]| table.apply_leader_and_isr(changes);
-        self.apply(changes, |change| &change.tp, apply, Some(PATIENCE))
+        // Logs that are to be made wait for the directory they will lie in.
+        self.apply(changes, |change| &change.tp, LogManager::place, apply, Some(PATIENCE))
     }
 
     fn stop_replica(&self, asked: Vec<StopReplica>) -> Applying {
@@ -146,7 +144,7 @@ impl ControlReceiver {
             asked.iter().map(|one| table.stop_replica(&one.tp, one.leader_epoch, one.delete)).collect()
         };
         let patience = asked.iter().all(|one| !one.delete).then_some(PATIENCE);
-        self.apply(asked, |one| &one.tp, stop, patience)
+        self.apply(asked, |one| &one.tp, LogManager::dir_of, stop, patience)
     }
 
     /// Queues `work` on what was asked for, apart for each log directory.
@@ -154,13 +152,14 @@ impl ControlReceiver {
         &self,
         asked: Vec<T>,
         of: impl Fn(&T) -> &TopicPartition,
+        dir_of: impl Fn(&LogManager, &TopicPartition) -> Option<PathBuf>,
         work: impl Fn(&PartitionTable, &[T]) -> Vec<ErrorCode> + Copy + Send + 'static,
         patience: Option<Duration>,
     ) -> Applying {
         let partitions: Vec<TopicPartition> = asked.iter().map(|one| of(one).clone()).collect();
         let mut by_dir: HashMap<Option<PathBuf>, (Vec<usize>, Vec<T>)> = HashMap::new();
         for (at, one) in asked.into_iter().enumerate() {
-            let (places, of_dir) = by_dir.entry(self.table.logs().dir_of(of(&one))).or_default();
+            let (places, of_dir) = by_dir.entry(dir_of(self.table.logs(), of(&one))).or_default();
             places.push(at);
             of_dir.push(one);
         }
