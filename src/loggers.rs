@@ -2,7 +2,8 @@
 //!
 //! A logger is a path of this tree with dots, `klamm.net` or finer `klamm.net.server`: `kafka-configs` takes no colons, which
 //! `target` in the log's JSON form and `--log-level` have. One without a level of its own has that of the longest path
-//! before it that has one, at last that of `root`. Levels begin as `--log-level` says, are altered while the broker runs, and are not kept over a restart; as in Kafka.
+//! before it that has one, at last that of `root`. Levels begin as `--log-level` says, are altered while the broker runs,
+//! and are not kept over a restart; as in Kafka.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

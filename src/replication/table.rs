@@ -357,8 +357,8 @@ impl PartitionTable {
                 tracing::error!(
                     partition = %change.tp,
                     epoch = %change.leader_epoch,
-                    "in the ISR of a partition that was written before and that no other broker leads, but its log is not here: nothing is \
-                     created"
+                    "in the ISR of a partition that was written before and that no other broker leads, but its log is not \
+                     here: nothing is created"
                 );
                 return Err(ErrorCode::KafkaStorageError);
             }
