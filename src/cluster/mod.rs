@@ -6,6 +6,7 @@ mod conversation;
 pub mod internal_topics;
 pub mod peer;
 mod snapshot;
+pub mod suspicion;
 
 mod session;
 
