@@ -40,6 +40,7 @@ pub mod fence;
 
 pub mod leave;
 pub mod start;
+pub mod take_over;
 
 pub mod admin;
 pub mod features;
