@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
@@ -29,7 +30,7 @@ use self::watches::{Watched, Watches};
 use super::ask::Asked;
 use super::channel::{Answered, Channel, Peers};
 use super::decide::{Effect, Event, decide};
-use super::fence::{Fence, Lost};
+use super::fence::{Fence, IN_FLIGHT, Lost};
 use super::receiver::ControlReceiver;
 use super::state::State;
 use crate::clock::Clock;
@@ -212,20 +213,22 @@ async fn perform(
             Some(Event::StatesRead { states: term.fence.read_states(partitions).await?, then })
         }
         Effect::ReadUnclean(states) => {
-            let topics: BTreeSet<Arc<str>> = states.iter().map(|(tp, _)| Arc::clone(&tp.topic)).collect();
-            let mut allowed = BTreeSet::new();
-            let defaults = parts.configs.load().topic_defaults(&parts.config, parts.broker);
-            for topic in topics {
-                let entity = ConfigEntity::Topic(topic.to_string());
-                let overrides = read_overrides(&*term.fence.store, &entity).await?;
-                let (config, _) = TopicConfig::resolve_stored(&defaults, &overrides);
-                if config.unclean_leader_election_enable {
-                    allowed.insert(topic);
-                }
-            }
-            Some(Event::UncleanRead { states, allowed })
+            let topics = states.iter().map(|(tp, _)| Arc::clone(&tp.topic)).collect();
+            let configs = topic_configs(parts, &term.fence, topics).await?;
+            let allowed = configs.into_iter().filter(|(_, config)| config.unclean_leader_election_enable);
+            Some(Event::UncleanRead { states, allowed: allowed.map(|(topic, _)| topic).collect() })
         }
-        Effect::WriteStates { writes, then } => Some(term.fence.write_states(writes, then, &term.state.live).await?),
+        Effect::ReadMinIsr { suspect, states } => {
+            let topics = states.iter().map(|(tp, _)| Arc::clone(&tp.topic)).collect();
+            let config = topic_configs(parts, &term.fence, topics).await?;
+            let min_isr = |(topic, config): (Arc<str>, TopicConfig)| {
+                (topic, usize::try_from(config.min_insync_replicas).unwrap_or(0))
+            };
+            Some(Event::MinIsrRead { suspect, states, min_isr: config.into_iter().map(min_isr).collect() })
+        }
+        Effect::WriteStates { writes, then } => {
+            Some(term.fence.write_states(writes, then, &term.state.registered()).await?)
+        }
         Effect::WriteTopic { name, assignment } => {
             term.fence.write_topic(&name, &assignment).await?;
             None
@@ -266,6 +269,23 @@ async fn perform(
         }
         Effect::Decide(event) => Some(event),
     })
+}
+
+/// Each as the metastore has it now.
+async fn topic_configs(
+    parts: &Parts,
+    fence: &Fence,
+    topics: BTreeSet<Arc<str>>,
+) -> Result<Vec<(Arc<str>, TopicConfig)>, Lost> {
+    let defaults = &parts.configs.load().topic_defaults(&parts.config, parts.broker);
+    let read = |topic: Arc<str>| async move {
+        let entity = ConfigEntity::Topic(topic.to_string());
+        let overrides = read_overrides(&*fence.store, &entity).await?;
+        let (config, _) = TopicConfig::resolve_stored(defaults, &overrides);
+        Ok::<_, Lost>((topic, config))
+    };
+    let reads: Vec<_> = topics.into_iter().map(read).collect();
+    stream::iter(reads).buffered(IN_FLIGHT).collect::<Vec<_>>().await.into_iter().collect()
 }
 
 #[cfg(test)]

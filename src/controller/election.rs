@@ -79,6 +79,32 @@ pub fn remove_from_isr(replica: BrokerId, before: &PartitionState, controller_ep
     })
 }
 
+/// The leadership without `suspect`, which is registered still and not `live`, with the leader epoch one higher; `None` where
+/// nothing is to be written. It always has a live leader from the ISR. The suspect leaves the ISR only when `min_isr` live
+/// members remain; as a follower of a new leader it can commit nothing of its own.
+pub fn without_suspect(
+    suspect: BrokerId,
+    replicas: &[BrokerId],
+    before: &PartitionState,
+    live: impl Fn(BrokerId) -> bool,
+    min_isr: usize,
+    controller_epoch: i32,
+) -> Option<PartitionState> {
+    let can_lead = |id: &BrokerId| *id != suspect && live(*id) && before.isr.contains(id);
+    let leader = match before.leader == suspect {
+        true => replicas.iter().copied().find(can_lead)?,
+        false => Some(before.leader).filter(can_lead)?,
+    };
+    let remain = before.isr.iter().filter(|id| can_lead(id)).count();
+    let stays = remain < min_isr;
+    let isr: Vec<BrokerId> = before.isr.iter().copied().filter(|id| stays || *id != suspect).collect();
+    if leader == before.leader && isr == before.isr {
+        return None;
+    }
+    let leader_epoch = next(before.leader_epoch);
+    Some(PartitionState { leader, leader_epoch, isr, controller_epoch, recovering: before.recovering })
+}
+
 /// Every decision of the controller about a partition's leadership raises its leader epoch by one.
 fn next(epoch: LeaderEpoch) -> LeaderEpoch {
     LeaderEpoch(epoch.0.saturating_add(1))
@@ -133,6 +159,25 @@ mod tests {
         assert_eq!(elected(Choice::Preferred, &[1, 2], &[2], &[1, 2]), None);
         assert_eq!(elected(Choice::Preferred, &[1, 2], &[2, 1], &[2]), None);
         assert_eq!(elected(Choice::Reassign, &[1, 2], &[3, 2], &[1, 2]), Some((2, ids(&[3, 2]), false)));
+    }
+
+    #[test]
+    fn a_suspect_leaves_to_a_live_member_and_only_where_enough_remain() {
+        let without = |suspect: i32, leader: i32, isr: &[i32], live: &[i32], min_isr: usize| {
+            let is_live = |id: BrokerId| live.contains(&id.0);
+            let after =
+                without_suspect(BrokerId(suspect), &ids(&[1, 2, 3]), &before(leader, isr), is_live, min_isr, 2)?;
+            assert_eq!((after.leader_epoch, after.controller_epoch), (LeaderEpoch(5), 2));
+            Some((after.leader.0, after.isr))
+        };
+        assert_eq!(without(1, 1, &[3, 2, 1], &[2, 3], 2), Some((2, ids(&[3, 2]))), "a leader");
+        assert_eq!(without(3, 1, &[1, 2, 3], &[1, 2], 2), Some((1, ids(&[1, 2]))), "a follower");
+        assert_eq!(without(3, 1, &[1, 3], &[1, 2], 2), None, "too few would remain");
+        assert_eq!(without(1, 1, &[1, 3], &[2, 3], 2), Some((3, ids(&[1, 3]))), "it leads no more, and is waited for");
+        assert_eq!(without(1, 1, &[1], &[2, 3], 1), None, "nobody from outside the ISR");
+        assert_eq!(without(1, 1, &[1, 2], &[3], 1), None);
+        assert_eq!(without(2, 1, &[1, 2, 3], &[3], 1), None, "its leader is not live: another's business");
+        assert_eq!(without(2, 1, &[1, 3], &[1, 3], 1), None, "it is out already");
     }
 
     #[test]

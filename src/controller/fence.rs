@@ -20,7 +20,7 @@ use crate::random::Random;
 use crate::types::{BrokerId, TopicId, TopicPartition};
 
 /// Requests sent before the first is answered.
-const IN_FLIGHT: usize = 128;
+pub(super) const IN_FLIGHT: usize = 128;
 /// Partitions whose nodes, two each, are made or deleted in one transaction: less than half of what a server takes, with the
 /// longest names.
 const MADE_TOGETHER: usize = 500;

@@ -1,6 +1,7 @@
 //! All that the active controller knows: live brokers, topics with their partitions' leadership, pending deletions.
 //! Memory only, loaded from the metastore at each election (Kafka's `ControllerContext`).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -54,6 +55,8 @@ pub struct State {
     pub deletion_enabled: bool,
     /// Registered ones, those about to stop included: all that are spoken to.
     pub live: BTreeMap<BrokerId, Broker>,
+    /// Registered, and taken for dead: none of them is in `live`.
+    pub(super) suspects: BTreeMap<BrokerId, Broker>,
     /// They said that they are about to stop.
     pub shutting_down: BTreeSet<BrokerId>,
     pub topics: BTreeMap<Arc<str>, Topic>,
@@ -78,6 +81,7 @@ impl State {
             epoch,
             deletion_enabled,
             live: BTreeMap::new(),
+            suspects: BTreeMap::new(),
             shutting_down: BTreeSet::new(),
             topics: BTreeMap::new(),
             names: HashMap::new(),
@@ -113,7 +117,15 @@ impl State {
         self.names.get(&id)
     }
 
-    /// Whether `broker` is registered and not about to stop.
+    /// Live ones and suspects: in which life each broker was last seen registered.
+    pub fn registered(&self) -> Cow<'_, BTreeMap<BrokerId, Broker>> {
+        match self.suspects.is_empty() {
+            true => Cow::Borrowed(&self.live),
+            false => Cow::Owned(self.live.iter().chain(&self.suspects).map(|(id, one)| (*id, one.clone())).collect()),
+        }
+    }
+
+    /// Whether `broker` is registered, not suspected and not about to stop.
     pub fn is_live(&self, broker: BrokerId) -> bool {
         self.live.contains_key(&broker) && !self.shutting_down.contains(&broker)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AfterRead, Effect, Event, deletion, partitions};
+use super::{AfterRead, Effect, Event, deletion, partitions, suspicion};
 use crate::cluster::Broker;
 use crate::controller::message::{ControlAnswer, ControlBody};
 use crate::controller::state::State;
@@ -14,19 +14,25 @@ use crate::wire::error_code::ErrorCode;
 pub(super) fn changed(state: &mut State, live: Vec<Broker>) -> Vec<Effect> {
     let live: BTreeMap<BrokerId, Broker> = live.into_iter().map(|broker| (broker.id, broker)).collect();
     let newer = |now: &Broker, known: &Broker| now.epoch > known.epoch;
-    let dead: Vec<BrokerId> = state
-        .live
-        .iter()
-        .filter(|(id, known)| live.get(id).is_none_or(|now| newer(now, known)))
-        .map(|(id, _)| *id)
-        .collect();
-    let started: Vec<Broker> =
-        live.into_values().filter(|now| state.live.get(&now.id).is_none_or(|known| newer(now, known))).collect();
+    let over = |known: &BTreeMap<BrokerId, Broker>| -> Vec<BrokerId> {
+        let is_over = |(id, known): &(&BrokerId, &Broker)| live.get(id).is_none_or(|now| newer(now, known));
+        known.iter().filter(is_over).map(|(id, _)| *id).collect()
+    };
+    let (mut dead, dead_suspects) = (over(&state.live), over(&state.suspects));
+    dead.extend(&dead_suspects);
+    // A suspect that is registered as before is nothing new.
+    let registered = state.registered();
+    let is_new = |now: &Broker| registered.get(&now.id).is_none_or(|known| newer(now, known));
+    let started: Vec<Broker> = live.into_values().filter(is_new).collect();
     // What is put off from now on waits for the next news.
-    let has_put_off = !state.still_in_isr.is_empty() || !state.still_to_raise.is_empty();
+    let has_put_off = has_put_off(state);
     let mut effects = Vec::new();
     if !dead.is_empty() {
         effects.extend(failed(state, &dead));
+    }
+    if !dead_suspects.is_empty() {
+        // Where nobody was elected for the sake of a suspect in the ISR.
+        effects.push(Effect::Decide(Event::ElectOffline));
     }
     // Before the returns: who is gone is out of the ISRs before it may be elected.
     let try_again = has_put_off.then_some(Effect::Decide(Event::TryAgain));
@@ -39,9 +45,13 @@ pub(super) fn changed(state: &mut State, live: Vec<Broker>) -> Vec<Effect> {
     effects
 }
 
-/// What was not written because somebody had come back unseen.
+fn has_put_off(state: &State) -> bool {
+    !state.still_in_isr.is_empty() || !state.still_to_raise.is_empty() || !state.suspects.is_empty()
+}
+
+/// What was not written because somebody had come back unseen, or for a suspect's sake.
 pub(super) fn try_again(state: &mut State) -> Vec<Effect> {
-    if state.still_in_isr.is_empty() && state.still_to_raise.is_empty() {
+    if !has_put_off(state) {
         return Vec::new();
     }
     let mut gone: BTreeMap<BrokerId, Vec<TopicPartition>> = BTreeMap::new();
@@ -53,6 +63,7 @@ pub(super) fn try_again(state: &mut State) -> Vec<Effect> {
     for (tp, adding) in std::mem::take(&mut state.still_to_raise) {
         effects.push(Effect::ReadStates { partitions: vec![tp], then: AfterRead::RaiseEpoch { adding } });
     }
+    effects.extend(suspicion::look_again(state));
     effects.push(Effect::Decide(Event::SendBatch));
     effects.push(Effect::Decide(Event::ElectOffline));
     effects
@@ -63,6 +74,7 @@ fn failed(state: &mut State, dead: &[BrokerId]) -> Vec<Effect> {
         dead.iter().flat_map(|id| state.partitions_on(*id).into_iter().map(|tp| (*id, tp))).collect();
     for id in dead {
         state.live.remove(id);
+        state.suspects.remove(id);
         state.shutting_down.remove(id);
         state.offline_replicas.retain(|(of, _)| of != id);
     }
@@ -110,6 +122,10 @@ pub(super) fn replicas_online(state: &mut State, back: &[(BrokerId, TopicPartiti
 
 /// Its registration was rewritten: everybody learns it.
 pub(super) fn updated(state: &mut State, broker: Broker) -> Vec<Effect> {
+    if let Some(suspect) = state.suspects.get_mut(&broker.id).filter(|known| known.epoch == broker.epoch) {
+        *suspect = broker;
+        return Vec::new();
+    }
     match state.live.get_mut(&broker.id) {
         Some(known) if known.epoch == broker.epoch && *known != broker => *known = broker,
         // A new epoch is a death and a return: the child event's business.

@@ -18,6 +18,7 @@ mod isr_changes;
 mod partitions;
 mod reassignments;
 mod shutdown;
+mod suspicion;
 mod topics;
 
 pub use elections::ElectionType;
@@ -31,6 +32,7 @@ use super::election::Choice;
 use super::message::{ControlAnswer, ControlBody, ControlRequest};
 use super::state::{Leadership, State};
 use crate::cluster::Broker;
+use crate::cluster::suspicion::Incarnation;
 use crate::metastore::schema::{PartitionState, ReplicaAssignment, TopicAssignment};
 use crate::types::{BrokerId, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
@@ -44,6 +46,10 @@ pub enum Event {
     BrokersChanged(Vec<Broker>),
     /// A live broker changed its registration (endpoints, features).
     BrokerChanged(Broker),
+    /// A live broker is taken for dead, though it is registered.
+    BrokerSuspected(Incarnation),
+    /// A suspect answered under the same registration: it lives.
+    SuspectAnswered(Incarnation),
     /// The topics are now `present`; `new` are those not known before.
     TopicsChanged { present: BTreeSet<String>, new: Vec<LoadedTopic> },
     /// A topic's node was written.
@@ -79,6 +85,8 @@ pub enum Event {
     StatesRead { states: Vec<(TopicPartition, Option<Leadership>)>, then: AfterRead },
     /// Answers [`Effect::ReadUnclean`] with the topics that allow unclean election.
     UncleanRead { states: Vec<(TopicPartition, Leadership)>, allowed: BTreeSet<Arc<str>> },
+    /// Answers [`Effect::ReadMinIsr`]: by topic `min.insync.replicas`, without those that could not be read.
+    MinIsrRead { suspect: BrokerId, states: Vec<(TopicPartition, Leadership)>, min_isr: BTreeMap<Arc<str>, usize> },
     /// Answers [`Effect::WriteStates`].
     StatesWritten { written: Vec<(TopicPartition, PartitionState, Written)>, then: AfterRead },
     /// Answers [`Effect::DeleteTopic`].
@@ -170,6 +178,8 @@ pub enum AfterRead {
     ChangeIsr(BTreeMap<TopicPartition, Wanted>),
     /// This replica went offline: take it out of the ISR, with all others that are gone.
     RemoveFromIsr(BrokerId),
+    /// This broker is suspected: where others in the ISR are live they do without it.
+    Suspect(BrokerId),
 }
 
 /// What is to be done. All writes are fenced with the controller epoch; when the fence fails the term is over.
@@ -188,6 +198,11 @@ pub enum Effect {
     },
     /// Which of these partitions' topics set (or inherit) `unclean.leader.election.enable`.
     ReadUnclean(Vec<(TopicPartition, Leadership)>),
+    /// What `min.insync.replicas` is for these partitions' topics.
+    ReadMinIsr {
+        suspect: BrokerId,
+        states: Vec<(TopicPartition, Leadership)>,
+    },
     /// Tells who asked who leads now, or why nobody was elected.
     Elected(TopicPartition, Result<BrokerId, ErrorCode>),
     /// Tells who asked that the reassignment has begun, or why not.
@@ -234,6 +249,9 @@ pub fn decide(state: &mut State, event: Event) -> Vec<Effect> {
         Event::BecameController(context) => failover::became_controller(state, *context),
         Event::BrokersChanged(live) => brokers::changed(state, live),
         Event::BrokerChanged(broker) => brokers::updated(state, broker),
+        Event::BrokerSuspected(who) => suspicion::suspected(state, who),
+        Event::SuspectAnswered(who) => suspicion::cleared(state, who),
+        Event::MinIsrRead { suspect, states, min_isr } => suspicion::write(state, suspect, states, &min_isr),
         Event::TopicsChanged { present, new } => topics::changed(state, &present, new),
         Event::TopicChanged { name, assignment } => topics::topic_changed(state, &name, assignment),
         Event::DeleteRequestsChanged(topics) => deletion::requested(state, topics),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{AfterRead, Effect, ElectionType, Event, Written, deletion, isr_changes, reassignments};
+use super::{AfterRead, Effect, ElectionType, Event, Written, deletion, isr_changes, reassignments, suspicion};
 use crate::controller::election::{Choice, elect, elect_unclean, remove_from_isr, same_leader};
 use crate::controller::state::{Leadership, State};
 use crate::controller::status::{PartitionStatus, ReplicaStatus};
@@ -160,6 +160,7 @@ pub(super) fn states_read(
     effects.extend(match then {
         AfterRead::Elect(choice, asked) => elect_clean(state, known, choice, asked),
         AfterRead::RemoveFromIsr(replica) => remove_replica(state, replica, known),
+        AfterRead::Suspect(suspect) => suspicion::read(suspect, known),
         AfterRead::RaiseEpoch { adding } => {
             known.iter().map(|(tp, read)| raise_epoch(state, tp, read, adding.clone())).collect()
         }
@@ -211,6 +212,7 @@ fn elect_clean(
         let replicas = &partition.assignment.replicas;
         let live = |id| state.is_online(id, &tp);
         let elected = elect(choice, replicas, &read.state, live, state.epoch).or_else(|| match choice {
+            Choice::Unclean if counts_on_suspect(state, &read) => None,
             // Who refused to lead for what it lost may be all there is: an operator asks for just that.
             Choice::Unclean => elect_unclean(replicas, &read.state, live, state.epoch)
                 .or_else(|| elect_unclean(replicas, &read.state, |id| state.is_live(id), state.epoch)),
@@ -242,7 +244,7 @@ pub(super) fn elect_where_allowed(
     for (tp, read) in states {
         let Some(partition) = state.partition(&tp) else { continue };
         let live = |id| state.is_online(id, &tp);
-        let elected = match allowed.contains(&tp.topic) {
+        let elected = match allowed.contains(&tp.topic) && !counts_on_suspect(state, &read) {
             true => elect_unclean(&partition.assignment.replicas, &read.state, live, state.epoch),
             false => None,
         };
@@ -259,6 +261,11 @@ pub(super) fn elect_where_allowed(
     write_states(writes, AfterRead::Elect(Choice::Offline, None))
 }
 
+/// A member of the ISR is suspected, and may have all that others lack.
+fn counts_on_suspect(state: &State, read: &Leadership) -> bool {
+    read.state.isr.iter().any(|id| state.suspects.contains_key(id))
+}
+
 /// Writes the same leadership under a higher epoch; all replicas are told, `adding` as new ones.
 pub(super) fn raise_epoch(state: &State, tp: &TopicPartition, read: &Leadership, adding: Vec<BrokerId>) -> Effect {
     let writes = vec![(tp.clone(), same_leader(&read.state, state.epoch), read.partition_epoch)];
@@ -271,8 +278,9 @@ fn remove_replica(state: &mut State, replica: BrokerId, known: Vec<(TopicPartiti
         match remove_from_isr(replica, &read.state, state.epoch) {
             Some(mut next) => {
                 // All that are gone in one write: those left would seem to have lived when it was written.
+                // A suspect that was left in the ISR is not gone.
                 if next.isr.iter().any(|id| state.is_there(*id, &tp)) {
-                    next.isr.retain(|id| state.is_there(*id, &tp));
+                    next.isr.retain(|id| state.is_there(*id, &tp) || state.suspects.contains_key(id));
                 }
                 if !next.isr.contains(&next.leader) {
                     next.leader = BrokerId::NONE;
@@ -315,6 +323,12 @@ pub(super) fn states_written(
                         effects.extend(asked.map(|_| Effect::Elected(tp, Ok(leader))));
                     }
                     AfterRead::RaiseEpoch { adding } => tell_raised(state, &tp, adding),
+                    AfterRead::Suspect(suspect) => {
+                        if let Some(partition) = state.partition_mut(&tp) {
+                            partition.status = PartitionStatus::Online;
+                        }
+                        tell_without(state, &tp, *suspect);
+                    }
                     AfterRead::ChangeIsr(wanted) => {
                         let Some(wanted) = wanted.get(&tp) else { continue };
                         effects.push(isr_changes::written(state, tp, leadership, wanted.at));
@@ -346,7 +360,10 @@ pub(super) fn states_written(
                         outcome: Err(ErrorCode::IneligibleReplica),
                     })),
                     // Without a leader it is elected for again as soon as somebody starts.
-                    AfterRead::Elect(..) | AfterRead::Reassign => effects.extend(not_done(tp, &then)),
+                    // And what is left for a suspect's sake is looked at again with every change of the brokers.
+                    AfterRead::Elect(..) | AfterRead::Reassign | AfterRead::Suspect(_) => {
+                        effects.extend(not_done(tp, &then))
+                    }
                 }
             }
             Written::Failed => {
@@ -394,7 +411,7 @@ fn tell_without(state: &mut State, tp: &TopicPartition, replica: BrokerId) {
     state.tell_leadership(tp, &to, false);
 }
 
-fn write_states(writes: Vec<(TopicPartition, PartitionState, i32)>, then: AfterRead) -> Vec<Effect> {
+pub(super) fn write_states(writes: Vec<(TopicPartition, PartitionState, i32)>, then: AfterRead) -> Vec<Effect> {
     match writes.is_empty() {
         true => Vec::new(),
         false => vec![Effect::WriteStates { writes, then }],

@@ -16,6 +16,8 @@
 //! requested T-P=REPLICAS ... in /admin/reassign_partitions    balance PERCENTAGE    elect-offline
 //! isr T-P ISR                the leader wrote its ISR itself
 //! shutdown ID[@E]            ControlledShutdown
+//! suspect ID[@E]             taken for dead in the life that this epoch names    answers ID[@E]    it lives after all
+//! min-isr T N                `min.insync.replicas`, 1 for other topics
 //! leads ID T-P=CODE ...      answer to LeaderAndIsr    deleted ID T-P=CODE ...    answer to StopReplica with delete
 //! ```
 
@@ -43,6 +45,8 @@ struct World {
     /// Brokers that registered and were not read yet.
     registered: BTreeMap<BrokerId, i64>,
     unclean: BTreeSet<Arc<str>>,
+    /// `min.insync.replicas` where it is not 1.
+    min_isr: BTreeMap<String, usize>,
     /// By the AlterPartition that is being answered.
     changed: Vec<TopicPartition>,
     out: String,
@@ -101,6 +105,7 @@ impl World {
             requests: BTreeSet::new(),
             registered: BTreeMap::new(),
             unclean: BTreeSet::new(),
+            min_isr: BTreeMap::new(),
             changed: Vec::new(),
             out: String::new(),
         }
@@ -246,6 +251,15 @@ impl World {
                 self.run(Event::IsrChanged(vec![(tp, Leadership { state, partition_epoch })]));
             }
             ["live", live] => self.run(Event::BrokersChanged(brokers(live))),
+            ["suspect" | "answers", broker] => {
+                let broker = brokers(broker).remove(0);
+                let who = Incarnation { id: broker.id, czxid: broker.epoch };
+                self.run(match words[0] {
+                    "suspect" => Event::BrokerSuspected(who),
+                    _ => Event::SuspectAnswered(who),
+                });
+            }
+            ["min-isr", topic, min_isr] => drop(self.min_isr.insert((*topic).into(), min_isr.parse().unwrap())),
             ["registers", broker] => {
                 self.registered.extend(brokers(broker).into_iter().map(|broker| (broker.id, broker.epoch)));
             }
@@ -330,15 +344,23 @@ impl World {
                 }
                 Some(Event::StatesRead { states, then })
             }
+            Effect::ReadMinIsr { suspect, states } => {
+                let min_isr = |(tp, _): &(TopicPartition, Leadership)| {
+                    (Arc::clone(&tp.topic), self.min_isr.get(&*tp.topic).copied().unwrap_or(1))
+                };
+                let min_isr = states.iter().map(min_isr).collect();
+                Some(Event::MinIsrRead { suspect, states, min_isr })
+            }
             Effect::ReadUnclean(states) => Some(Event::UncleanRead { states, allowed: self.unclean.clone() }),
             Effect::WriteStates { writes, then } => {
                 let mut written = Vec::new();
-                let known = |id: &BrokerId| self.state.live.get(id).map(|broker| broker.epoch);
+                let registered = self.state.registered();
+                let known = |id: &BrokerId| registered.get(id).map(|broker| broker.epoch);
                 let unseen = self.registered.iter().filter(|(id, epoch)| known(id) != Some(**epoch));
                 let unseen = unseen.map(|(id, _)| *id).collect();
                 for (tp, state, version) in writes {
                     let outcome = match self.states.get_mut(&tp) {
-                        Some(_) if counts_on(&state, &then, &unseen, &self.state.live) => {
+                        Some(_) if counts_on(&state, &then, &unseen, &registered) => {
                             writeln!(out, "unseen {tp}").unwrap();
                             Written::Unseen
                         }

@@ -163,7 +163,7 @@ impl Driver {
         let mut brokers = Vec::new();
         for name in names {
             let Ok(id) = name.parse().map(BrokerId) else { continue };
-            let known = self.term.as_ref().and_then(|term| term.state.live.get(&id)).map(|broker| broker.epoch);
+            let known = self.term.as_ref().and_then(|term| term.state.registered().get(&id).map(|broker| broker.epoch));
             let broker = match known {
                 // Its watch is still set unless the node was deleted since, and then it is told.
                 Some(epoch) => match self.peek_broker(id).await? {

@@ -100,6 +100,10 @@ impl Controller {
         self.inbox.push_back(Input::Alter(message));
     }
 
+    pub fn event(&mut self, event: Event) {
+        self.inbox.push_back(Input::Event(Box::new(event)));
+    }
+
     pub fn answered(&mut self, from: BrokerId, epoch: i32, request: ControlBody, answer: ControlAnswer) {
         if epoch == self.state.epoch {
             self.inbox.push_back(Input::Event(Box::new(Event::Answered { from, request, answer })));
@@ -210,6 +214,11 @@ impl Controller {
                 };
                 Some(Event::StatesRead { states: partitions.into_iter().map(read).collect(), then })
             }
+            Effect::ReadMinIsr { suspect, states } => {
+                // Another one in each term.
+                let min_isr = usize::try_from(1 + self.state.epoch % 2).unwrap_or(1);
+                Some(Event::MinIsrRead { suspect, states, min_isr: [(TOPIC.into(), min_isr)].into() })
+            }
             Effect::ReadUnclean(states) => Some(Event::UncleanRead { states, allowed: BTreeSet::new() }),
             Effect::WriteStates { writes, then } => {
                 if store.controller_epoch != self.state.epoch && !off.has(Rule::B10) {
@@ -258,10 +267,11 @@ impl Controller {
         if stored.version != version && !off.has(Rule::B10) {
             return Written::Conflict;
         }
-        let known = |id: &BrokerId| self.state.live.get(id).map(|broker| broker.epoch);
+        let registered = self.state.registered();
+        let known = |id: &BrokerId| registered.get(id).map(|broker| broker.epoch);
         let unseen = store.registrations.iter().filter(|(id, epoch)| known(id) != Some(**epoch));
         let unseen = unseen.map(|(id, _)| *id).collect();
-        if counts_on(state, then, &unseen, &self.state.live) && !off.has(Rule::Lives) {
+        if counts_on(state, then, &unseen, &registered) && !off.has(Rule::Lives) {
             return Written::Unseen;
         }
         Written::Done { version: store.set(tp.partition, state.clone()) }

@@ -63,6 +63,9 @@ impl Pool {
                     self.register_anew(nth);
                 }
             }
+            if self.has_alarms {
+                self.hear_all();
+            }
             self.controller.look();
             self.work(usize::MAX);
             self.deliver_all_control();

@@ -22,6 +22,7 @@ use crate::replication::isr::{Confirmed, Proposal};
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicPartition};
 use crate::wire::error_code::ErrorCode;
 
+mod alarms;
 mod controller;
 mod invariants;
 mod log;
@@ -125,6 +126,7 @@ struct Counts {
     truncations: u64,
     committed: u64,
     lossy_crashes: u64,
+    alarms: u64,
     /// Partitions whose last member lost records, where there is nothing to demand any more.
     lost: u64,
 }
@@ -158,6 +160,8 @@ struct Pool {
     /// By partition.
     seen: Vec<Seen>,
     counts: Counts,
+    /// Brokers are suspected, too.
+    has_alarms: bool,
     /// Prints what happens.
     told: bool,
 }
@@ -193,6 +197,7 @@ impl Pool {
             messages: Vec::new(),
             next_value: 0,
             counts: Counts::default(),
+            has_alarms: false,
             told: false,
         };
         // A member of the ISR without a log has lost it: all begin with one.
@@ -233,6 +238,9 @@ impl Pool {
         self.now_ms += self.random.below(40) as i64;
         let (nth, of) = (self.any(), self.any_partition());
         let (now_ms, off) = (self.now_ms, self.off);
+        if self.has_alarms && self.random.below(16) == 0 {
+            return self.alarm(nth);
+        }
         match self.random.below(100) {
             0..=33 => self.deliver_any(),
             34..=44 => self.deliver_control(),

@@ -3,7 +3,7 @@
 use super::{Counts, Off, Pool, Rule};
 
 /// More with `KLAMM_SEEDS`; one alone, told step by step, with `KLAMM_SEED`.
-fn schedules() -> std::ops::Range<u64> {
+pub(super) fn schedules() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("KLAMM_SEED") {
         Some(seed) => seed..seed + 1,
