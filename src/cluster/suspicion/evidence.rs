@@ -32,36 +32,20 @@ pub enum Evidence {
     /// The brokers registered now: all of them, this one included.
     Registrations(Vec<Registered>),
     /// A connection, in whichever direction, of which it is known with whom. Not those of probes.
-    Opened {
-        with: Incarnation,
-        connection: ConnectionId,
-    },
+    Opened { with: Incarnation, connection: ConnectionId },
     Closed {
         connection: ConnectionId,
         how: Ended,
-    },
-    /// A byte came.
-    Heard {
-        from: Incarnation,
+        /// When its last byte came, ms; of one without, when it was opened.
+        heard_ms: i64,
     },
     /// It answered a request, and named its cluster.
-    Answered {
-        by: Incarnation,
-        cluster_id: Arc<str>,
-    },
+    Answered { by: Incarnation, cluster_id: Arc<str> },
     /// Answers [`Decision::Probe`] for one endpoint: an outcome for each address it resolved to, or the one that there is
     /// none. One that comes late is told, too.
-    Probed {
-        ticket: Ticket,
-        of: Incarnation,
-        at: Endpoint,
-        outcomes: Vec<Outcome>,
-    },
+    Probed { ticket: Ticket, of: Incarnation, at: Endpoint, outcomes: Vec<Outcome> },
     /// Answers [`Decision::ReadRegistration`].
-    RegistrationRead {
-        ticket: Ticket,
-        found: Option<Registered>,
-    },
+    RegistrationRead { ticket: Ticket, found: Option<Registered> },
     /// The time asked for has come ([`Suspicions::due_ms`](super::Suspicions::due_ms)).
     Due,
 }
@@ -69,7 +53,7 @@ pub enum Evidence {
 /// Why a life is taken for over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Connections that it ended, since the last end that was not its doing.
+    /// Connections that it ended, since its last sign of life.
     pub closed_by_it: u32,
     /// When the last of them ended, ms.
     pub closed_at_ms: i64,
@@ -102,6 +86,12 @@ pub enum Decision {
     ReadRegistration {
         ticket: Ticket,
         of: Incarnation,
+    },
+    /// Connect to it, ask for the name of its cluster, and stay connected while somebody is doubted; tell with
+    /// [`Evidence::Opened`] when it is this one. Failure need not be told.
+    Greet {
+        of: Incarnation,
+        endpoints: Vec<Endpoint>,
     },
     Suspect {
         who: Incarnation,

@@ -118,25 +118,31 @@ fn note(known: &mut Vec<Registered>, new: &Registered) {
     }
 }
 
-/// Those open with `who`, and whether it ended one since the last end that was not its doing.
+/// Those open with `who`, and whether it ended one after the last byte that came from it.
 fn connections(before: &[Entry], who: Incarnation) -> (BTreeSet<ConnectionId>, bool) {
-    let (mut open, mut proven) = (BTreeSet::new(), false);
+    let (mut open, mut ended_ms, mut alive_ms) = (BTreeSet::new(), i64::MIN, i64::MIN);
     for entry in before {
         match entry {
-            Entry::Seen(Evidence::Opened { with, connection }, _) if *with == who => drop(open.insert(*connection)),
-            Entry::Seen(Evidence::Closed { connection, how }, _) if open.remove(connection) => {
-                proven = matches!(how, Ended::Fin | Ended::Reset);
+            Entry::Seen(Evidence::Opened { with, connection }, at_ms) if *with == who => {
+                open.insert(*connection);
+                // In the same millisecond, but after it.
+                (ended_ms, alive_ms) = (i64::MIN, *at_ms);
+            }
+            Entry::Seen(Evidence::Closed { connection, how, heard_ms }, at_ms) if open.remove(connection) => {
+                alive_ms = alive_ms.max(*heard_ms);
+                if matches!(how, Ended::Fin | Ended::Reset) {
+                    ended_ms = *at_ms;
+                }
             }
             _ => {}
         }
     }
-    (open, proven)
+    (open, ended_ms >= alive_ms && ended_ms > i64::MIN)
 }
 
 fn is_sign_of_life(entry: &Entry, who: Incarnation) -> bool {
     match entry {
         Entry::Seen(Evidence::Opened { with, .. }, _) => *with == who,
-        Entry::Seen(Evidence::Heard { from }, _) => *from == who,
         Entry::Seen(Evidence::Answered { by, .. }, _) => *by == who,
         Entry::Seen(Evidence::Probed { of, outcomes, .. }, _) => *of == who && outcomes.contains(&Outcome::Accepted),
         _ => false,

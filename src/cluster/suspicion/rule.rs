@@ -15,8 +15,8 @@ pub enum Rule {
     Absence,
     /// Silence of an address is no refusal.
     TimeOut,
-    /// A byte ends a series of rounds.
-    Byte,
+    /// A connection that is made meanwhile ends a series of rounds.
+    Opening,
     /// The registration is read again before the verdict.
     Reread,
     /// A broker that is cut off suspects nobody.
@@ -60,7 +60,7 @@ impl Rule {
         Rule::EveryAddress,
         Rule::Absence,
         Rule::TimeOut,
-        Rule::Byte,
+        Rule::Opening,
         Rule::Reread,
         Rule::Connected,
         Rule::HalfStay,

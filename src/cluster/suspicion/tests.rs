@@ -1,5 +1,7 @@
 //! Stories of one verdict each, and random ones that an [`Oracle`] judges. Each rule is missed when it is left out.
 
+use std::collections::BTreeMap;
+
 use super::oracle::{Entry, Oracle};
 use super::*;
 use crate::random::{Random, SeededRandom};
@@ -15,6 +17,8 @@ struct World {
     now_ms: i64,
     lives: Vec<Registered>,
     connections: u64,
+    /// When the last byte came on those that are open.
+    heard: BTreeMap<ConnectionId, i64>,
     probes: Vec<(Ticket, Incarnation, Endpoint)>,
     reads: Vec<(Ticket, Incarnation)>,
     decided: Vec<Decision>,
@@ -40,6 +44,7 @@ impl World {
             now_ms: 1_000_000,
             lives: (1..=brokers).map(|id| life(id, i64::from(id))).collect(),
             connections: 0,
+            heard: BTreeMap::new(),
             probes: Vec::new(),
             reads: Vec::new(),
             decided: Vec::new(),
@@ -68,13 +73,15 @@ impl World {
     fn open(&mut self, id: i32) -> ConnectionId {
         self.connections += 1;
         let connection = ConnectionId(self.connections);
+        self.heard.insert(connection, self.now_ms);
         let with = self.life_of(id);
         self.see(Evidence::Opened { with, connection });
         connection
     }
 
     fn close(&mut self, connection: ConnectionId, how: Ended) {
-        self.see(Evidence::Closed { connection, how });
+        let heard_ms = self.heard.remove(&connection).unwrap_or(self.now_ms);
+        self.see(Evidence::Closed { connection, how, heard_ms });
     }
 
     fn life_of(&self, id: i32) -> Incarnation {
@@ -191,6 +198,61 @@ fn an_end_of_ours_proves_nothing_and_forbids_nothing() {
     }
 }
 
+/// A connection that is dropped while its other end is dead already, as a fetcher's is when others lead.
+#[test]
+fn what_was_proven_stands_until_a_byte_comes() {
+    for (hears, suspects) in [(false, vec![3]), (true, Vec::from(NOBODY))] {
+        let mut world = World::of(3, &[]);
+        world.open(2);
+        let (one, other) = (world.open(3), world.open(3));
+        world.now_ms += 10;
+        world.close(one, Ended::Fin);
+        world.now_ms += 10;
+        if hears {
+            world.heard.insert(other, world.now_ms);
+        }
+        world.close(other, Ended::ByUs);
+        world.pass(60_000, refused);
+        assert_eq!(world.suspects(), suspects, "{hears}");
+    }
+}
+
+#[test]
+fn a_registration_that_is_read_late_proves_nothing() {
+    let mut world = third_has_closed();
+    world.answer_probes(refused);
+    world.now_ms += 100;
+    world.see(Evidence::Due);
+    world.answer_probes(refused);
+    world.now_ms += 1_000;
+    world.answer_reads();
+    assert_eq!(world.suspects(), NOBODY);
+    world.pass(600, refused);
+    assert_eq!(world.suspects(), [3]);
+}
+
+#[test]
+fn those_without_a_connection_are_greeted_when_somebody_is_doubted() {
+    let mut world = World::of(4, &[]);
+    let connection = world.open(3);
+    assert!(world.decided.is_empty());
+    world.close(connection, Ended::Fin);
+    let greeted: Vec<Incarnation> = world
+        .decided
+        .iter()
+        .filter_map(|decision| match decision {
+            Decision::Greet { of, .. } => Some(*of),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(greeted, [who(2, 2), who(4, 4)]);
+    world.pass(99, refused);
+    // Two of four are half.
+    world.open(2);
+    world.pass(1, refused);
+    assert_eq!(world.suspects(), [3]);
+}
+
 #[test]
 fn one_listener_that_accepts_is_enough_to_live() {
     let mut world = third_has_closed();
@@ -289,12 +351,11 @@ fn a_suspect_comes_back_by_an_answer_of_its_own_and_is_left_alone_then() {
     let mut world = third_has_closed();
     world.pass(100, refused);
     let third = who(3, 3);
-    world.see(Evidence::Heard { from: third });
+    let connection = world.open(3);
     assert!(matches!(world.decided.last(), Some(Decision::Ask { of, .. }) if *of == third));
     world.see(Evidence::Answered { by: third, cluster_id: "another".into() });
     world.see(Evidence::Answered { by: who(3, 2), cluster_id: "ours".into() });
     world.see(Evidence::Registrations(world.lives.clone()));
-    let connection = world.open(3);
     assert_eq!(world.suspects(), [3]);
     world.see(Evidence::Answered { by: third, cluster_id: "ours".into() });
     assert_eq!((world.suspects(), world.cleared()), (Vec::from(NOBODY), vec![(third, Cleared::Answered)]));
@@ -348,9 +409,18 @@ fn random(seed: u64, steps: u64, off: &[Rule]) -> World {
                 };
                 world.close(connection, how);
             }
+            9 if random.below(2) == 0 => {
+                let id = any(brokers);
+                let connection = world.open(id);
+                world.close(connection, Ended::Reset);
+            }
             9 => {
-                let from = world.life_of(any(brokers));
-                world.see(Evidence::Heard { from });
+                let now_ms = world.now_ms;
+                let nth = usize::try_from(random.below(1 + open.len() as u64)).unwrap_or(0);
+                open.get(nth)
+                    .and_then(|connection| world.heard.get_mut(connection))
+                    .into_iter()
+                    .for_each(|at| *at = now_ms);
             }
             10 => {
                 let id = any(brokers);
@@ -410,7 +480,7 @@ fn no_verdict_is_unjust() {
 fn missed(rule: Rule) -> &'static str {
     match rule {
         Rule::Connections | Rule::ItsOwnEnd => "its connections did not all end by it",
-        Rule::TwoRounds | Rule::EveryAddress | Rule::TimeOut | Rule::Byte => "was not looked for twice",
+        Rule::TwoRounds | Rule::EveryAddress | Rule::TimeOut | Rule::Opening => "was not looked for twice",
         Rule::Absence => "was out of reach for less than a second",
         Rule::Reread => "its registration was not read again",
         Rule::Connected => "who suspects is cut off",

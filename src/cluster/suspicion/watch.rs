@@ -88,11 +88,12 @@ impl Suspicions {
             Evidence::Registrations(registered) => self.registrations(registered, now_ms, &mut decisions),
             Evidence::Opened { with, connection } => {
                 self.connections.entry(with).or_default().opened(connection);
-                self.sign_of_life(with, now_ms);
+                if self.rules.hold(Rule::Opening) {
+                    self.sign_of_life(with, now_ms);
+                }
             }
-            Evidence::Closed { connection, how } => self.closed(connection, how, now_ms),
-            Evidence::Heard { from } if self.rules.hold(Rule::Byte) => self.sign_of_life(from, now_ms),
-            Evidence::Heard { .. } | Evidence::Due => {}
+            Evidence::Closed { connection, how, heard_ms } => self.closed(connection, how, heard_ms, now_ms),
+            Evidence::Due => {}
             Evidence::Answered { by, cluster_id } => self.answered(by, &cluster_id, now_ms, &mut decisions),
             Evidence::Probed { of, outcomes, .. }
                 if outcomes.contains(&Outcome::Accepted) && self.rules.hold(Rule::EveryAddress) =>
@@ -151,9 +152,7 @@ impl Suspicions {
             self.registered(now, now_ms, decisions);
         }
         let peers = &self.peers;
-        self.connections.retain(|who, connections| {
-            connections.is_open() || peers.get(&who.id).is_some_and(|peer| peer.registered.who == *who)
-        });
+        self.connections.retain(|who, connections| is_of_use(peers, *who, connections));
     }
 
     fn registered(&mut self, now: Registered, now_ms: i64, decisions: &mut Vec<Decision>) {
@@ -176,16 +175,12 @@ impl Suspicions {
         }
     }
 
-    fn closed(&mut self, connection: ConnectionId, how: Ended, now_ms: i64) {
+    fn closed(&mut self, connection: ConnectionId, how: Ended, heard_ms: i64, now_ms: i64) {
         let counts_all = !self.rules.hold(Rule::ItsOwnEnd);
-        let found = self
-            .connections
-            .iter_mut()
-            .find_map(|(who, connections)| connections.closed(connection, how, now_ms, counts_all).then_some(*who));
-        // What was probed while it was open proves nothing, and without its own end there is nothing to probe for.
-        if let Some(peer) = found.and_then(|who| self.in_this_life(who)) {
-            peer.start_again(now_ms);
-        }
+        // One of them knows it.
+        self.connections.values_mut().any(|of| of.closed(connection, how, heard_ms, now_ms, counts_all));
+        let peers = &self.peers;
+        self.connections.retain(|who, connections| is_of_use(peers, *who, connections));
     }
 
     /// It is there; which of its words it keeps is seen when it answers.
@@ -259,10 +254,10 @@ impl Suspicions {
 
     fn reread(&mut self, ticket: Ticket, found: Option<Registered>, now_ms: i64, decisions: &mut Vec<Decision>) {
         let asked = self.peers.values_mut().find_map(|peer| match &mut peer.stage {
-            Stage::Reread { ticket: asked, rounds, .. } if *asked == ticket => {
-                let rounds = std::mem::take(rounds);
+            Stage::Reread { ticket: asked, rounds, since_ms } if *asked == ticket => {
+                let (rounds, is_late) = (std::mem::take(rounds), now_ms >= *since_ms + READ_MS);
                 peer.start_again(now_ms);
-                Some((peer.registered.clone(), rounds))
+                (!is_late).then(|| (peer.registered.clone(), rounds))
             }
             _ => None,
         });
@@ -296,6 +291,11 @@ impl Suspicions {
         }
     }
 
+    /// Those that are suspected now.
+    pub fn suspects(&self) -> Vec<Incarnation> {
+        self.peers.values().filter(|peer| peer.is_suspected()).map(|peer| peer.registered.who).collect()
+    }
+
     fn may_be_dead(&self, peer: &Peer) -> bool {
         let who = peer.registered.who;
         let is_other = who.id != self.me || !self.rules.hold(Rule::NotOneself);
@@ -306,10 +306,27 @@ impl Suspicions {
         is_other && !peer.registered.endpoints.is_empty() && has_ended()
     }
 
+    /// Those without a connection, that may be there all the same.
+    fn unmet(&self, but: BrokerId) -> impl Iterator<Item = Decision> + '_ {
+        let is_unmet = move |peer: &&Peer| {
+            let who = peer.registered.who;
+            let is_other = who.id != self.me && who.id != but && !peer.is_suspected();
+            let is_open = self.connections.get(&who).is_some_and(Connections::is_open);
+            is_other && !is_open && !peer.registered.endpoints.is_empty()
+        };
+        self.peers
+            .values()
+            .filter(is_unmet)
+            .map(|peer| Decision::Greet { of: peer.registered.who, endpoints: peer.registered.endpoints.clone() })
+    }
+
     /// What time brings.
     fn advance(&mut self, id: BrokerId, now_ms: i64, decisions: &mut Vec<Decision>) {
         let Some(peer) = self.peers.get(&id) else { return };
         let may_be_dead = self.may_be_dead(peer);
+        if may_be_dead && matches!(peer.stage, Stage::Trusted) && now_ms >= peer.trusted_until_ms {
+            decisions.extend(self.unmet(id));
+        }
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let (of, endpoints) = (peer.registered.who, &peer.registered.endpoints);
         let mut next_round = |rounds: &mut Rounds| {
@@ -336,4 +353,9 @@ impl Suspicions {
             Stage::Trusted | Stage::Probed(_) | Stage::Reread { .. } | Stage::Suspected { .. } => {}
         }
     }
+}
+
+/// What ended says something of a life that is registered still, and what is open may be of one that is not yet known to be.
+fn is_of_use(peers: &BTreeMap<BrokerId, Peer>, who: Incarnation, connections: &Connections) -> bool {
+    connections.is_open() || peers.get(&who.id).is_some_and(|peer| peer.registered.who == who)
 }
