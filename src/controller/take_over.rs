@@ -176,6 +176,28 @@ mod tests {
         assert_eq!(read(&*former).await, Office { epoch: 8, epoch_version: 1, holder });
     }
 
+    /// `/controller` has version 0 in every hand.
+    #[tokio::test(start_paused = true)]
+    async fn a_delete_by_version_would_remove_who_has_just_won() {
+        let (tree, former) = held().await;
+        let suspect = (who(1), former.session_id());
+        let mut takers = Vec::new();
+        for id in 2..=3 {
+            let session = tree.session();
+            let office = read(&*session).await;
+            let ops = TakeOver::new(BrokerId(id)).attempt(office, suspect, true, MAJORITY, 5).unwrap();
+            let mut unguarded = ops[1..].to_vec();
+            if let Some(Op::Delete { version, .. }) = unguarded.first_mut() {
+                *version = 0;
+            }
+            takers.push((session, unguarded));
+        }
+        for (session, ops) in &takers {
+            session.multi(ops.clone()).await.unwrap();
+            assert_eq!(read(&*former).await.holder.map(|holder| holder.session), Some(session.session_id()));
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_holder_that_went_by_itself_is_followed_by_an_election() {
         let (tree, former) = held().await;

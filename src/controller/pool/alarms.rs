@@ -1,6 +1,7 @@
 //! Brokers that the controller takes for dead, rightly or not, and that answer later on.
 
-use super::{Counts, Off, Pool};
+use super::scripts::{ONE, THREE, TWO};
+use super::{Counts, Off, Pool, Rule, Verdict};
 use crate::cluster::suspicion::Incarnation;
 use crate::controller::decide::Event;
 use crate::types::BrokerId;
@@ -54,4 +55,27 @@ fn true_and_false_alarms_keep_what_was_committed() {
     }
     println!("{sum:?}");
     assert!(sum.alarms > 0 && sum.committed > 0 && sum.elections > 0, "too quiet: {sum:?}");
+}
+
+/// All in the ISR but its leader are dead, and that one's port refuses for a moment.
+fn the_last_member_is_suspected(off: Off) -> Verdict {
+    let mut pool = Pool { has_alarms: true, ..Pool::of_three(off) };
+    pool.goes_on_without_two()?;
+    pool.dies(THREE);
+    pool.controller_tells(&[ONE, TWO])?;
+    let czxid = pool.node(ONE).epoch;
+    match off.has(Rule::F3) {
+        true => pool.controller.bury(ONE, &pool.store),
+        false => pool.controller.event(Event::BrokerSuspected(Incarnation { id: ONE, czxid })),
+    }
+    pool.reach(&[TWO])?;
+    pool.calm()
+}
+
+#[test]
+fn a_suspicion_elects_nobody_from_outside_the_isr() {
+    assert_eq!(the_last_member_is_suspected(Off(&[])), Ok(()));
+    let without = the_last_member_is_suspected(Off(&[Rule::F3]));
+    println!("{without:?}");
+    assert!(without.is_err_and(|what| what.contains("lacks committed records")), "F3 is not missed");
 }

@@ -65,7 +65,8 @@ impl Controller {
     /// The one of the first epoch, or of the epoch `store` has.
     pub fn new(store: &Store, assignments: &[Vec<BrokerId>]) -> Controller {
         Controller {
-            state: State::new(BrokerId(1), store.controller_epoch, true),
+            // None of those that may be suspected.
+            state: State::new(BrokerId(0), store.controller_epoch, true),
             assignments: assignments.to_vec(),
             inbox: [Input::Load].into_iter().collect(),
             effects: Vec::new(),
@@ -102,6 +103,12 @@ impl Controller {
 
     pub fn event(&mut self, event: Event) {
         self.inbox.push_back(Input::Event(Box::new(event)));
+    }
+
+    /// A suspect is taken for dead as if its session were over.
+    pub fn bury(&mut self, suspect: BrokerId, store: &Store) {
+        let left = registered(store).into_iter().filter(|broker| broker.id != suspect).collect();
+        self.event(Event::BrokersChanged(left));
     }
 
     pub fn answered(&mut self, from: BrokerId, epoch: i32, request: ControlBody, answer: ControlAnswer) {
@@ -219,7 +226,10 @@ impl Controller {
                 let min_isr = usize::try_from(1 + self.state.epoch % 2).unwrap_or(1);
                 Some(Event::MinIsrRead { suspect, states, min_isr: [(TOPIC.into(), min_isr)].into() })
             }
-            Effect::ReadUnclean(states) => Some(Event::UncleanRead { states, allowed: BTreeSet::new() }),
+            Effect::ReadUnclean(states) => {
+                let allowed = off.has(Rule::F3).then(|| TOPIC.into()).into_iter().collect();
+                Some(Event::UncleanRead { states, allowed })
+            }
             Effect::WriteStates { writes, then } => {
                 if store.controller_epoch != self.state.epoch && !off.has(Rule::B10) {
                     self.has_resigned = true;

@@ -51,6 +51,8 @@ pub enum Rule {
     B10,
     /// Nobody joins with less than the new leader had (KIP-207).
     B12,
+    /// For a suspect's sake nobody is elected from outside the ISR.
+    F3,
     /// Who starts registers when no ISR counts on it any more.
     F7,
     /// A new controller takes who registered after the last write for failed and started.

@@ -48,7 +48,7 @@ impl Pool {
     }
 
     /// [`TWO`] fell behind, and is no member any more. Something is committed without it.
-    fn goes_on_without_two(&mut self) -> Verdict {
+    pub(super) fn goes_on_without_two(&mut self) -> Verdict {
         self.writes(ONE);
         self.now_ms += 2 * super::LAG_MS;
         self.catches_up(THREE, ONE)?;
