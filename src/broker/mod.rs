@@ -282,6 +282,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         cluster.clone(),
         connector.clone(),
         config.clone(),
+        spawner.clone(),
     ));
     let fetchers = replication::begin(
         &replication::Around {

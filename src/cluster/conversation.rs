@@ -1,5 +1,6 @@
 //! Requests to another broker and their answers, over one [`Link`].
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use bytes::BytesMut;
 use kafka_protocol::protocol::Request;
 
 use super::peer::Link;
+use super::suspicion::Ended;
 use crate::wire::api_versions::ApiKey;
 use crate::wire::guard;
 use crate::wire::header::{put_request_header, take_response_header};
@@ -51,6 +53,11 @@ impl Conversation {
         let mut frame = self.begin(api, version, size);
         write(&mut frame);
         self.finish(api, version, frame).await
+    }
+
+    /// Returns when the connection ends while nothing is asked. It is of no use any more then.
+    pub async fn ended(&mut self) -> Ended {
+        poll_fn(|cx| self.link.poll_ended(cx)).await
     }
 
     fn begin(&self, api: ApiKey, version: i16, size: usize) -> BytesMut {

@@ -16,6 +16,11 @@ pub trait Peer: Send + Sync {
     /// Returns with the broker's answer, however long that takes: a request is repeated until the broker's
     /// registration is gone, when the channel is dropped.
     async fn control(&self, request: ControlRequest) -> ControlAnswer;
+
+    /// Between two requests: looks after the connection, and does not return. Safe to drop.
+    async fn idle(&self) {
+        std::future::pending().await
+    }
 }
 
 /// How brokers are reached. `None` for a broker without an endpoint this one can speak to.
@@ -54,7 +59,13 @@ impl Channel {
         let (open, closed) = oneshot::channel::<()>();
         let from = broker.id;
         let deliver = async move {
-            while let Some(request) = requests.recv().await {
+            loop {
+                let request = tokio::select! {
+                    biased;
+                    request = requests.recv() => request,
+                    () = peer.idle() => continue,
+                };
+                let Some(request) = request else { return };
                 let (epoch, body) = (request.controller_epoch, request.body.clone());
                 let answer = peer.control(request).await;
                 if answers.send(Answered { epoch, from, request: body, answer }).is_err() {

@@ -9,7 +9,7 @@ use kafka_protocol::messages::{
     AllocateProducerIdsRequest, AllocateProducerIdsResponse, AlterPartitionRequest, AlterPartitionResponse,
 };
 use kafka_protocol::protocol::Request;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
 use super::rpc::alter_partition;
@@ -17,13 +17,42 @@ use super::serving::Serving;
 use crate::cluster::peer::{Connector, ToController};
 use crate::cluster::{Cluster, Conversation};
 use crate::config::BrokerConfig;
+use crate::spawn::Spawner;
 use crate::types::BrokerId;
 
 /// The one version of AllocateProducerIds.
 const ALLOCATE_PRODUCER_IDS: i16 = 0;
 
 /// A connection to the controller that was last spoken to.
-type Line = Mutex<Option<(BrokerId, Conversation)>>;
+type Line = Mutex<Option<(BrokerId, Resting)>>;
+
+/// A connection on which nothing is asked. That it ends is seen at once.
+struct Resting(oneshot::Sender<oneshot::Sender<Conversation>>);
+
+impl Resting {
+    fn begin(mut talk: Conversation, spawner: &dyn Spawner) -> Resting {
+        let (wake, woken) = oneshot::channel::<oneshot::Sender<Conversation>>();
+        spawner.control(Box::pin(async move {
+            let wanted = tokio::select! {
+                biased;
+                wanted = woken => wanted,
+                _ = talk.ended() => return,
+            };
+            if let Ok(wanted) = wanted {
+                // Who wanted it may have given up.
+                let _ = wanted.send(talk);
+            }
+        }));
+        Resting(wake)
+    }
+
+    /// `None` when it has ended.
+    async fn end(self) -> Option<Conversation> {
+        let (give, given) = oneshot::channel();
+        self.0.send(give).ok()?;
+        given.await.ok()
+    }
+}
 
 /// What the way to the controller is made of.
 pub struct ControllerChannel {
@@ -32,6 +61,7 @@ pub struct ControllerChannel {
     cluster: Arc<Cluster>,
     connector: Arc<dyn Connector>,
     config: Arc<BrokerConfig>,
+    spawner: Arc<dyn Spawner>,
     alter_partition: Line,
     allocate_producer_ids: Line,
 }
@@ -43,6 +73,7 @@ impl ControllerChannel {
         cluster: Arc<Cluster>,
         connector: Arc<dyn Connector>,
         config: Arc<BrokerConfig>,
+        spawner: Arc<dyn Spawner>,
     ) -> ControllerChannel {
         ControllerChannel {
             broker,
@@ -50,6 +81,7 @@ impl ControllerChannel {
             cluster,
             connector,
             config,
+            spawner,
             alter_partition: Line::default(),
             allocate_producer_ids: Line::default(),
         }
@@ -70,28 +102,28 @@ impl ControllerChannel {
                 }
             }
         };
-        let answer = tokio::select! {
+        tokio::select! {
             answer = timeout(patience, self.ask_at(controller, &mut line, version, request)) => {
                 answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             }
             () = moved => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "another controller was elected")),
-        };
-        if answer.is_err() {
-            *line = None;
         }
-        answer
     }
 
     async fn ask_at<R: Request>(
         &self,
         controller: BrokerId,
-        line: &mut Option<(BrokerId, Conversation)>,
+        line: &mut Option<(BrokerId, Resting)>,
         version: i16,
         request: &R,
     ) -> io::Result<R::Response> {
-        let talk = match line {
-            Some((to, talk)) if *to == controller => talk,
-            _ => {
+        let kept = match line.take() {
+            Some((to, resting)) if to == controller => resting.end().await,
+            _ => None,
+        };
+        let mut talk = match kept {
+            Some(talk) => talk,
+            None => {
                 let listener = self.config.controller_listener_name();
                 let at = self.cluster.load().endpoint(controller, listener).cloned();
                 let unknown = || {
@@ -99,11 +131,12 @@ impl ControllerChannel {
                     io::Error::new(io::ErrorKind::NotFound, text)
                 };
                 let link = self.connector.connect(&at.ok_or_else(unknown)?).await?;
-                let talk = Conversation::new(link, Arc::from(self.broker.to_string()));
-                &mut line.insert((controller, talk)).1
+                Conversation::new(link, Arc::from(self.broker.to_string()))
             }
         };
-        talk.ask(version, request).await
+        let answer = talk.ask(version, request).await?;
+        *line = Some((controller, Resting::begin(talk, &*self.spawner)));
+        Ok(answer)
     }
 }
 
@@ -134,6 +167,7 @@ impl ToController for ControllerChannel {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
     use bytes::{Bytes, BytesMut};
@@ -141,37 +175,49 @@ mod tests {
 
     use super::*;
     use crate::cluster::peer::Link;
+    use crate::cluster::suspicion::Ended;
     use crate::cluster::{Broker, Snapshot};
     use crate::controller::testing::Node;
+    use crate::sim::brokers::Inline;
     use crate::types::Endpoint;
     use crate::wire::error_code::ErrorCode;
 
     /// Brokers by port: one answers with a block, any other one never.
-    #[derive(Clone)]
+    #[derive(Clone, Default)]
     struct Net {
         answers_at: u16,
         connections: Arc<SyncMutex<Vec<u16>>>,
+        /// Whether the next that is idle ends, and who waits for it.
+        hangs_up: Arc<SyncMutex<(bool, Option<Waker>)>>,
     }
 
-    struct Line(bool);
+    struct Line(Net, bool);
 
     #[async_trait]
     impl Connector for Net {
         async fn connect(&self, to: &Endpoint) -> io::Result<Box<dyn Link>> {
             self.connections.lock().push(to.port);
-            Ok(Box::new(Line(to.port == self.answers_at)))
+            Ok(Box::new(Line(self.clone(), to.port == self.answers_at)))
         }
     }
 
     #[async_trait]
     impl Link for Line {
         async fn ask(&mut self, request: Bytes) -> io::Result<BytesMut> {
-            if !self.0 {
+            if !self.1 {
                 std::future::pending::<()>().await;
             }
             let tags_throttle_error_first = [0; 15];
             let length_and_tags = [0, 0, 3, 0xe8, 0];
             Ok(BytesMut::from(&[&request[4..8], &tags_throttle_error_first, &length_and_tags].concat()[..]))
+        }
+        fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+            let mut hangs_up = self.0.hangs_up.lock();
+            if std::mem::take(&mut hangs_up.0) {
+                return Poll::Ready(Ended::Fin);
+            }
+            hangs_up.1 = Some(cx.waker().clone());
+            Poll::Pending
         }
     }
 
@@ -193,12 +239,13 @@ mod tests {
     async fn channel(cluster: &Arc<Cluster>, net: &Net) -> ControllerChannel {
         let session = Node::fresh().await.session;
         let serving = Arc::new(Serving::new(cluster.clone(), session));
-        ControllerChannel::new(BrokerId(1), serving, cluster.clone(), Arc::new(net.clone()), Arc::default())
+        let (net, spawner) = (Arc::new(net.clone()), Arc::new(Inline));
+        ControllerChannel::new(BrokerId(1), serving, cluster.clone(), net, Arc::default(), spawner)
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_controller_of_the_metadata_is_asked_over_one_connection() {
-        let net = Net { answers_at: 3, connections: Arc::default() };
+        let net = Net { answers_at: 3, ..Net::default() };
         let (known, unknown) = (cluster(Some(3)), cluster(None));
         let channel_to_3 = channel(&known, &net).await;
         for _ in 0..2 {
@@ -206,13 +253,20 @@ mod tests {
             assert_eq!((answer.error_code, answer.producer_id_start.0, answer.producer_id_len), (0, 0, 1000));
         }
         assert_eq!(*net.connections.lock(), [3]);
+        // Its end is noticed before anything is asked.
+        tokio::task::yield_now().await;
+        let waiting = std::mem::replace(&mut *net.hangs_up.lock(), (true, None)).1;
+        waiting.expect("it is watched").wake();
+        tokio::task::yield_now().await;
+        channel_to_3.allocate_producer_ids(Default::default()).await.expect("over a new connection");
+        assert_eq!(*net.connections.lock(), [3, 3]);
         let lost = channel(&unknown, &net).await.allocate_producer_ids(Default::default()).await;
         assert_eq!(lost.expect_err("nobody to ask").kind(), io::ErrorKind::NotConnected);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_controller_that_hangs_is_waited_for_until_another_is_elected() {
-        let net = Net { answers_at: 3, connections: Arc::default() };
+        let net = Net { answers_at: 3, ..Net::default() };
         let cluster = cluster(Some(2));
         let channel = channel(&cluster, &net).await;
         let begun = tokio::time::Instant::now();
@@ -239,11 +293,12 @@ mod tests {
         while !node.controller.is_active() || node.cluster.load().brokers.is_empty() {
             tokio::task::yield_now().await;
         }
-        let net = Net { answers_at: 0, connections: Arc::default() };
+        let net = Net::default();
         let serving = Arc::new(Serving::new(node.cluster.clone(), node.session.clone()));
         serving.begin(node.controller.clone());
+        let (to_nobody, spawner) = (Arc::new(net.clone()), Arc::new(Inline));
         let to_me =
-            ControllerChannel::new(BrokerId(1), serving, node.cluster.clone(), Arc::new(net.clone()), Arc::default());
+            ControllerChannel::new(BrokerId(1), serving, node.cluster.clone(), to_nobody, Arc::default(), spawner);
         let request = |broker: i32, epoch| {
             AllocateProducerIdsRequest::default().with_broker_id(broker.into()).with_broker_epoch(epoch)
         };

@@ -21,6 +21,7 @@ use super::thread::Thread;
 use super::writer::{ENOUGH, ResponseWriter, TooLong};
 use crate::api::{self, Connection, Reply, Served, Services};
 use crate::clock::Clock;
+use crate::cluster::suspicion::Ended;
 use crate::spawn::Shutdown;
 use crate::wire::api_versions::ApiKey;
 use crate::wire::frame::FrameError;
@@ -59,6 +60,20 @@ pub enum End {
     /// Not an end: the next request is another thread's to serve.
     #[error("moves to another thread")]
     Moves(Thread),
+}
+
+impl End {
+    /// Who ended it.
+    pub fn how(&self) -> Ended {
+        match self {
+            End::Peer | End::PeerInsideRequest => Ended::Fin,
+            End::Io(error) => Ended::by(error),
+            End::Idle(_) => Ended::Idle,
+            End::Frame { .. } | End::Refused(_) | End::TooLong(_) | End::Displaced | End::Stopping | End::Moves(_) => {
+                Ended::ByUs
+            }
+        }
+    }
 }
 
 /// What goes with a connection from thread to thread.
@@ -199,6 +214,9 @@ async fn one_request(
             _ => active_at.store(clock.monotonic_ms(), Ordering::Relaxed),
         }
     };
+    if reader.api_key().and_then(ApiKey::from_code).is_some_and(ApiKey::is_of_controller) {
+        still_there(stream).await?;
+    }
     standing.serving.store(true, Ordering::Relaxed);
     let served = api::dispatch(&shared.services, connection, reader.frame(size), share);
     reader.release();
@@ -223,15 +241,28 @@ async fn unless_gone(
     stream: &mut dyn Stream,
 ) -> Result<Reply, End> {
     let gone = async {
-        if !future::poll_fn(|cx| stream.poll_gone(cx)).await {
-            future::pending().await
+        match future::poll_fn(|cx| stream.poll_gone(cx)).await {
+            Some(gone) => gone.map_or_else(End::Io, |()| End::Peer),
+            None => future::pending().await,
         }
     };
     tokio::select! {
         biased;
         reply = &mut serving => Ok(reply),
-        () = gone => Err(End::Peer),
+        end = gone => Err(end),
     }
+}
+
+/// An error when the connection has ended already. Not all of what a controller says carries an epoch: what it says over its
+/// next connection must not be followed by what was left on this one.
+async fn still_there(stream: &mut dyn Stream) -> Result<(), End> {
+    future::poll_fn(|cx| {
+        std::task::Poll::Ready(match stream.poll_gone(cx) {
+            std::task::Poll::Ready(Some(gone)) => Err(gone.map_or_else(End::Io, |()| End::Peer)),
+            _ => Ok(()),
+        })
+    })
+    .await
 }
 
 /// Queues an answer, and writes it when it should not wait for others. A throttled client has its answer at once and is
@@ -369,6 +400,22 @@ mod tests {
         assert!(matches!(end, Err(End::Peer)), "{end:?}");
         drop(serving);
         assert_eq!(Arc::strong_count(&parked), 1, "what it waited on has forgotten it");
+    }
+
+    /// As a broker that stood still finds them: all that came, and the end.
+    #[tokio::test]
+    async fn a_controller_that_hung_up_is_not_obeyed() {
+        let (mut client, mut server) = pair().await;
+        let mut request = [0; 5];
+        client.write_all(b"first").await.expect("sent");
+        server.read_exact(&mut request).await.expect("a request");
+        still_there(&mut server).await.expect("it waits for the answer");
+        client.write_all(b"again").await.expect("sent");
+        drop(client);
+        server.read_exact(&mut request).await.expect("a request");
+        server.readable().await.expect("an end");
+        let end = still_there(&mut server).await;
+        assert!(matches!(end, Err(End::Peer)), "{end:?}");
     }
 
     #[tokio::test]

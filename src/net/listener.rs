@@ -30,9 +30,10 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
         Poll::Ready(())
     }
 
-    /// Ready once the peer has closed (true), or when that cannot be told any more without reading what it sent (false).
-    fn poll_gone(&mut self, _cx: &mut Context<'_>) -> Poll<bool> {
-        Poll::Ready(false)
+    /// Ready once the connection has ended, with an error unless the peer closed it in order, or with `None` when that
+    /// cannot be told any more without reading what it sent.
+    fn poll_gone(&mut self, _cx: &mut Context<'_>) -> Poll<Option<io::Result<()>>> {
+        Poll::Ready(None)
     }
 
     /// Writes what more follows upon at once: the kernel may hold it back until then.

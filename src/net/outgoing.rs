@@ -6,10 +6,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Buf, Bytes, BytesMut};
+use futures_util::future::join_all;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -19,6 +21,7 @@ use super::pool::BufferPool;
 use super::reader::FrameReader;
 use super::tcp::open_socket;
 use crate::cluster::peer::{Connector, Link};
+use crate::cluster::suspicion::{Ended, Outcome};
 use crate::config::BrokerConfig;
 use crate::types::Endpoint;
 use crate::wire::frame::FrameError;
@@ -42,6 +45,15 @@ impl TcpConnector {
             Err(io::Error::new(io::ErrorKind::TimedOut, text))
         })
     }
+
+    async fn probe_address(&self, address: SocketAddr) -> Outcome {
+        let Ok(socket) = open_socket(address, &self.config) else { return Outcome::TimedOut };
+        match timeout(PROBE, socket.connect(address)).await {
+            Ok(Ok(_)) => Outcome::Accepted,
+            Ok(Err(error)) => unconnected(&error),
+            Err(_) => Outcome::TimedOut,
+        }
+    }
 }
 
 #[async_trait]
@@ -60,6 +72,37 @@ impl Connector for TcpConnector {
             }
         }
         Err(of(failed))
+    }
+
+    async fn probe(&self, at: &Endpoint) -> Vec<Outcome> {
+        let addresses = match timeout(PROBE, lookup_host((&*at.host, at.port))).await {
+            Ok(Ok(addresses)) => addresses,
+            Ok(Err(error)) => return vec![unresolved(&error)],
+            Err(_) => return vec![Outcome::TimedOut],
+        };
+        let probes: Vec<_> = addresses.map(|address| self.probe_address(address)).collect();
+        let outcomes = join_all(probes).await;
+        if outcomes.is_empty() { vec![Outcome::Unresolved] } else { outcomes }
+    }
+}
+
+/// How long an attempt to find somebody there may take.
+const PROBE: Duration = Duration::from_millis(900);
+
+fn unconnected(error: &io::Error) -> Outcome {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Outcome::Refused,
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Outcome::Unreachable,
+        _ => Outcome::TimedOut,
+    }
+}
+
+/// A resolver that could not ask says so in words alone, EAI_AGAIN's of glibc and of musl.
+fn unresolved(error: &io::Error) -> Outcome {
+    let text = error.to_string();
+    match text.contains("Temporary failure") || text.contains("Try again") {
+        true => Outcome::TimedOut,
+        false => Outcome::Unresolved,
     }
 }
 
@@ -117,6 +160,14 @@ impl Link for StreamLink {
         self.in_use = false;
         Ok(answer)
     }
+
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        match ready!(self.stream.poll_gone(cx)) {
+            Some(gone) => Poll::Ready(gone.err().map_or(Ended::Fin, |error| Ended::by(&error))),
+            // What it sent is for the next call to read.
+            None => Poll::Pending,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +183,42 @@ mod tests {
     fn link(limit: usize) -> (StreamLink, DuplexStream) {
         let (ours, theirs) = duplex(64 << 10);
         (StreamLink::new(Box::new(ours), limit, Arc::default()), theirs)
+    }
+
+    fn local() -> TcpConnector {
+        TcpConnector::new(Arc::default())
+    }
+
+    #[tokio::test]
+    async fn a_link_that_ends_while_it_is_idle_tells_how() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("bound");
+        let at = Endpoint { host: "127.0.0.1".into(), port: listener.local_addr().expect("an address").port() };
+        for (lingers, how) in [(None, Ended::Fin), (Some(Duration::ZERO), Ended::Reset)] {
+            let mut link = local().connect(&at).await.expect("connected");
+            let (accepted, _) = listener.accept().await.expect("a connection");
+            let mut ended = Box::pin(std::future::poll_fn(|cx| link.poll_ended(cx)));
+            assert!((&mut ended).now_or_never().is_none(), "it is there");
+            rustix::net::sockopt::set_socket_linger(&accepted, lingers).expect("a socket");
+            drop(accepted);
+            assert_eq!(ended.await, how);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_probe_tells_who_is_there() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("bound");
+        let port = listener.local_addr().expect("an address").port();
+        let at = |host: &str| Endpoint { host: host.into(), port };
+        assert_eq!(local().probe(&at("127.0.0.1")).await, [Outcome::Accepted]);
+        drop(listener);
+        assert_eq!(local().probe(&at("127.0.0.1")).await, [Outcome::Refused]);
+        assert!(!local().probe(&at("localhost")).await.is_empty());
+        let nobody = io::Error::other("failed to lookup address information: Name or service not known");
+        let no_resolver =
+            io::Error::other("failed to lookup address information: Temporary failure in name resolution");
+        assert_eq!((unresolved(&nobody), unresolved(&no_resolver)), (Outcome::Unresolved, Outcome::TimedOut));
+        assert_eq!(unconnected(&io::ErrorKind::HostUnreachable.into()), Outcome::Unreachable);
+        assert_eq!(unconnected(&io::ErrorKind::OutOfMemory.into()), Outcome::TimedOut, "this side's own failure");
     }
 
     async fn request(peer: &mut DuplexStream) -> Vec<u8> {

@@ -165,10 +165,13 @@ impl Stream for TcpStream {
         TcpStream::poll_read_ready(self, cx).map(drop)
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<()>>> {
         let mut byte = [0];
-        let peeked = ready!(self.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
-        Poll::Ready(!matches!(peeked, Ok(1..)))
+        Poll::Ready(match ready!(self.poll_peek(cx, &mut ReadBuf::new(&mut byte))) {
+            Ok(1..) => None,
+            Ok(0) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        })
     }
 
     fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {

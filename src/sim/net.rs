@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc;
 
 use crate::cluster::peer::{Connector, Link};
+use crate::cluster::suspicion::Outcome;
 use crate::net::outgoing::StreamLink;
 use crate::net::{Incoming, Listener, OpenStream, Stream};
 use crate::types::{BrokerId, Endpoint};
@@ -27,7 +28,7 @@ const ANSWER_LIMIT: usize = 64 << 20;
 /// By who connects, and where to.
 type Ways = HashMap<(BrokerId, u16), Arc<Way>>;
 
-type Waiting = mpsc::UnboundedSender<DuplexStream>;
+type Waiting = mpsc::UnboundedSender<SimStream>;
 
 /// The network; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +43,7 @@ pub struct SimListener {
     name: Arc<str>,
     port: u16,
     net: SimNet,
-    waiting: tokio::sync::Mutex<Option<mpsc::UnboundedReceiver<DuplexStream>>>,
+    waiting: tokio::sync::Mutex<Option<mpsc::UnboundedReceiver<SimStream>>>,
 }
 
 impl SimNet {
@@ -54,7 +55,7 @@ impl SimNet {
         let (ours, theirs) = duplex(IN_FLIGHT);
         let listening = self.listening.lock().get(&port).cloned();
         listening
-            .and_then(|waiting| waiting.send(theirs).ok())
+            .and_then(|waiting| waiting.send(theirs.into()).ok())
             .map(|()| ours)
             .ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
@@ -132,9 +133,67 @@ impl Way {
     }
 }
 
+/// One end of a connection, which can tell that the other was dropped without having what it sent read.
+#[derive(Debug)]
+struct SimStream {
+    stream: DuplexStream,
+    /// Read to see whether there is anything.
+    ahead: Option<u8>,
+}
+
+impl From<DuplexStream> for SimStream {
+    fn from(stream: DuplexStream) -> SimStream {
+        SimStream { stream, ahead: None }
+    }
+}
+
+impl AsyncRead for SimStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if buf.remaining() > 0
+            && let Some(byte) = self.ahead.take()
+        {
+            buf.put_slice(&[byte]);
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for SimStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl Stream for SimStream {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<()>>> {
+        if self.ahead.is_some() {
+            return Poll::Ready(None);
+        }
+        let mut byte = [0];
+        let mut buf = ReadBuf::new(&mut byte);
+        let read = std::task::ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buf));
+        self.ahead = buf.filled().first().copied();
+        Poll::Ready(match (read, self.ahead) {
+            (Ok(()), Some(_)) => None,
+            (read, _) => Some(read),
+        })
+    }
+
+    fn leave(self: Box<Self>) -> io::Result<OpenStream> {
+        Ok(Box::new(move || Ok(self as Box<dyn Stream>)))
+    }
+}
+
 /// A broker's end of a connection it made.
 struct OnWay {
-    stream: DuplexStream,
+    stream: SimStream,
     way: Arc<Way>,
     cuts: u64,
 }
@@ -160,6 +219,14 @@ impl AsyncWrite for OnWay {
 }
 
 impl Stream for OnWay {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<()>>> {
+        match self.way.poll_pass(self.cuts, cx) {
+            Poll::Ready(Ok(())) => self.stream.poll_gone(cx),
+            Poll::Ready(Err(cut)) => Poll::Ready(Some(Err(cut))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
     fn leave(self: Box<Self>) -> io::Result<OpenStream> {
         Ok(Box::new(move || Ok(self as Box<dyn Stream>)))
     }
@@ -177,8 +244,15 @@ impl Connector for SimConnector {
     async fn connect(&self, to: &Endpoint) -> io::Result<Box<dyn Link>> {
         let way = self.net.way(self.from, to.port);
         let cuts = way.enter()?;
-        let stream = OnWay { stream: self.net.connect(to.port)?, way, cuts };
+        let stream = OnWay { stream: self.net.connect(to.port)?.into(), way, cuts };
         Ok(Box::new(StreamLink::new(Box::new(stream), ANSWER_LIMIT, Arc::default())))
+    }
+
+    async fn probe(&self, at: &Endpoint) -> Vec<Outcome> {
+        vec![match self.connect(at).await {
+            Ok(_) => Outcome::Accepted,
+            Err(_) => Outcome::Refused,
+        }]
     }
 }
 
@@ -221,9 +295,11 @@ impl Listener for SimListener {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use futures_util::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::cluster::suspicion::Ended;
 
     const PORT: u16 = 9002;
 
@@ -291,6 +367,41 @@ mod tests {
         assert!(!waiting.is_finished());
         way.heal();
         assert_eq!(waiting.await.expect("no panic").expect("an answer"), HI);
+    }
+
+    #[tokio::test]
+    async fn who_is_idle_finds_out_that_the_other_end_is_gone() {
+        let net = SimNet::default();
+        let listener = net.listener("L", PORT);
+        listener.start().expect("listening");
+        for is_cut in [false, true] {
+            let mut link = connect(&net).await.expect("connected");
+            let mut accepted = (listener.accept().await.expect("a connection").open)().expect("a stream");
+            let mut ended = Box::pin(std::future::poll_fn(move |cx| link.poll_ended(cx)));
+            assert!((&mut ended).now_or_never().is_none(), "both are there");
+            let mut gone = Box::pin(std::future::poll_fn(|cx| accepted.poll_gone(cx)));
+            assert!((&mut gone).now_or_never().is_none(), "both are there");
+            drop(gone);
+            if is_cut {
+                net.way(BrokerId(1), PORT).cut();
+            } else {
+                drop(accepted);
+            }
+            assert_eq!(ended.await, if is_cut { Ended::Reset } else { Ended::Fin });
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_looked_at_is_read_all_the_same() {
+        let (mut client, server) = duplex(100);
+        let mut server = SimStream::from(server);
+        client.write_all(b"abc").await.expect("room");
+        assert!(std::future::poll_fn(|cx| server.poll_gone(cx)).await.is_none(), "there is something to read");
+        let mut bytes = [0; 3];
+        server.read_exact(&mut bytes).await.expect("all of it");
+        assert_eq!(&bytes, b"abc");
+        drop(client);
+        assert!(std::future::poll_fn(|cx| server.poll_gone(cx)).await.is_some_and(|gone| gone.is_ok()));
     }
 
     #[tokio::test]

@@ -33,6 +33,11 @@ macro_rules! table {
                 match code { $($key => Some(ApiKey::$name),)* _ => None }
             }
 
+            /// Whether the controller alone sends it.
+            pub fn is_of_controller(self) -> bool {
+                matches!(self, ApiKey::LeaderAndIsr | ApiKey::StopReplica | ApiKey::UpdateMetadata)
+            }
+
             pub fn name(self) -> &'static str {
                 match self { $(ApiKey::$name => stringify!($name),)* }
             }

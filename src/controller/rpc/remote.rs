@@ -111,6 +111,15 @@ impl Peer for RemoteBroker {
             sleep(BACK_OFF).await;
         }
     }
+
+    async fn idle(&self) {
+        let mut conversation = self.conversation.lock().await;
+        if let Some(talk) = &mut *conversation {
+            talk.ended().await;
+            *conversation = None;
+        }
+        std::future::pending().await
+    }
 }
 
 impl RemoteBroker {

@@ -122,9 +122,24 @@ impl Fetcher {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            command = self.commands.recv() => self.does(command.ok_or(Ended)?),
-            () = over => {}
+        let left = async {
+            match &mut self.conversation {
+                Some(conversation) => conversation.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        let command = tokio::select! {
+            command = self.commands.recv() => Some(command.ok_or(Ended)?),
+            () = over => None,
+            // Its session is gone with it.
+            _ = left => {
+                self.conversation = None;
+                self.book.connection_lost();
+                None
+            }
+        };
+        if let Some(command) = command {
+            self.does(command);
         }
         Ok(())
     }
