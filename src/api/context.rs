@@ -14,7 +14,8 @@ use super::serve::Close;
 use super::telltale::Telltales;
 use super::throttle::Toll;
 use crate::clock::Clock;
-use crate::cluster::{Cluster, DynamicConfigs, Snapshot};
+use crate::cluster::suspicion::Incarnation;
+use crate::cluster::{Caller, Cluster, Contacts, DynamicConfigs, Snapshot};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::producer_ids::ProducerIds;
@@ -40,6 +41,8 @@ pub struct Services {
     pub broker_id: BrokerId,
     pub config: Arc<BrokerConfig>,
     pub cluster: Arc<Cluster>,
+    /// Hears of connections with brokers, where somebody is interested in them.
+    pub contacts: Option<Arc<Contacts>>,
     pub configs: Arc<DynamicConfigs>,
     pub partitions: Arc<PartitionTable>,
     pub admin: Arc<Admin>,
@@ -80,14 +83,16 @@ pub struct Connection {
     pub of_controller: bool,
     /// Whether its first fetch was a follower's.
     pub of_follower: OnceLock<bool>,
+    /// The broker that made it, if one did.
+    pub caller: Caller,
     /// For the wait of the request that is being served.
     pub alarm: Alarm,
 }
 
 impl Connection {
     pub fn new(id: u64, listener: Arc<str>, peer: IpAddr, of_controller: bool) -> Connection {
-        let (software, of_follower, alarm) = Default::default();
-        Connection { id, listener, peer, software, of_controller, of_follower, alarm }
+        let (software, of_follower, caller, alarm) = Default::default();
+        Connection { id, listener, peer, software, of_controller, of_follower, caller, alarm }
     }
 }
 
@@ -107,6 +112,20 @@ impl RequestContext<'_> {
     /// Whose quotas count.
     pub fn client(&self) -> Client<'_> {
         Client { user: ANONYMOUS, id: self.header.client_id.as_deref().unwrap_or_default() }
+    }
+
+    /// The request says that broker `id` sends it, in the life of `epoch` unless that is -1. Not believed on a listener of
+    /// clients.
+    pub fn comes_from(&self, id: BrokerId, epoch: i64) {
+        let Some(contacts) = &self.services.contacts else { return };
+        let of_brokers = &self.services.config.inter_broker_listener_name;
+        if !self.connection.of_controller && *self.connection.listener != **of_brokers {
+            return;
+        }
+        match epoch {
+            0.. => self.connection.caller.is(Incarnation { id, czxid: epoch }, contacts),
+            _ => self.connection.caller.is_some_life_of(id, contacts),
+        }
     }
 
     /// What this broker knows of its cluster. Right after its start it knows nobody, and no topic, until a controller speaks,

@@ -191,6 +191,9 @@ fn read_request(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, 
     let mut topics = Topics { snapshot: &snapshot, last: None };
     let is_follower = request.replica_id.0 >= 0;
     ctx.connection.of_follower.get_or_init(|| is_follower);
+    if is_follower {
+        ctx.comes_from(request.replica_id, request.replica_epoch);
+    }
     let session = SessionRequest {
         id: request.session_id,
         epoch: request.session_epoch,

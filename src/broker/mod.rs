@@ -13,6 +13,7 @@
 //! nothing is closed in order, no clean marker is written, and [`run`] says why.
 
 mod advertised;
+mod failover;
 mod halt;
 mod identity;
 mod live;
@@ -238,6 +239,15 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         blocking(&spawner, move || logs.load(&|topic| stored.topics.get(topic).cloned())).await??;
     }
 
+    let (connector, failover) = match config.fast_failover_enable && !embedded {
+        true => {
+            let (connector, failover) = failover::begin(connector, &cluster_id, &clock);
+            (connector, Some(failover))
+        }
+        false => (connector, None),
+    };
+    let contacts = failover.as_ref().map(|failover| failover.contacts.clone());
+
     let first = Snapshot { cluster_id: cluster_id.as_str().into(), ..Snapshot::default() };
     let cluster = Arc::new(Cluster::new(first));
     cluster.expect_topics(!stored.topics.is_empty());
@@ -324,6 +334,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         clock: clock.clone(),
         random: random.clone(),
         spawner: spawner.clone(),
+        failover,
     };
     let controller = controller::start(parts, configs.clone(), partitions.clone(), live.clone().on_change()).await?;
     serving.begin(controller.clone());
@@ -347,6 +358,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         broker_id,
         config: config.clone(),
         cluster: cluster.clone(),
+        contacts,
         configs,
         partitions,
         admin: Arc::new(admin),

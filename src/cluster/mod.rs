@@ -2,11 +2,13 @@
 //! reads: metadata as one immutable snapshot, swapped whole, and dynamic configuration.
 
 mod configs;
+mod contacts;
 mod conversation;
 pub mod internal_topics;
 pub mod peer;
 mod snapshot;
 pub mod suspicion;
+mod watched;
 
 mod session;
 
@@ -19,9 +21,11 @@ pub mod consumer_offsets;
 
 pub use config_listener::*;
 pub use configs::*;
+pub use contacts::*;
 pub use conversation::*;
 pub use former_life::end_former_life;
 pub use quota_configs::*;
 pub use registration::*;
 pub use session::*;
 pub use snapshot::*;
+pub use watched::WatchedConnector;

@@ -33,6 +33,8 @@ pub struct BrokerConfig {
     pub zookeeper_session_timeout_ms: i32,
     /// Unset: the session timeout.
     pub zookeeper_connection_timeout_ms: i32,
+    /// `klamm.fast.failover.enable`.
+    pub fast_failover_enable: bool,
 
     pub num_partitions: i32,
     pub default_replication_factor: i32,
@@ -135,6 +137,7 @@ impl Default for BrokerConfig {
             zookeeper_connect: None,
             zookeeper_session_timeout_ms: 18_000,
             zookeeper_connection_timeout_ms: 18_000,
+            fast_failover_enable: false,
             num_partitions: 1,
             default_replication_factor: 1,
             auto_create_topics_enable: true,

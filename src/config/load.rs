@@ -136,6 +136,7 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
             Some(_) => values.number("zookeeper.connection.timeout.ms"),
             None => session_timeout,
         },
+        fast_failover_enable: values.boolean("klamm.fast.failover.enable"),
         num_partitions: values.number("num.partitions"),
         default_replication_factor: values.number("default.replication.factor"),
         auto_create_topics_enable: values.boolean("auto.create.topics.enable"),

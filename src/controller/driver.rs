@@ -9,6 +9,7 @@
 //! and compared with what is known. It does no file I/O. Procedures: Kafka's `KafkaController`; the order of an election
 //! and of what follows it was seen on the wire of a live 3.9.1.
 
+mod doubts;
 mod office;
 mod questions;
 mod tree;
@@ -18,13 +19,16 @@ pub(super) use self::office::controller_epoch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
+pub use self::doubts::FastFailover;
+
+use self::doubts::Doubts;
 use self::questions::Answer;
 use self::watches::{Watched, Watches};
 use super::ask::Asked;
@@ -34,6 +38,7 @@ use super::fence::{Fence, IN_FLIGHT, Lost};
 use super::receiver::ControlReceiver;
 use super::state::State;
 use crate::clock::Clock;
+use crate::cluster::suspicion::Evidence;
 use crate::cluster::{DynamicConfigs, Registrar, Session, read_overrides};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::SessionState;
@@ -55,6 +60,16 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub spawner: Arc<dyn Spawner>,
+    /// `None`: who is gone is known by its session alone.
+    pub failover: Option<FastFailover>,
+}
+
+/// What others may know of it at any time.
+pub(super) struct Tells {
+    /// This broker is the active controller.
+    pub active: Arc<AtomicBool>,
+    /// Brokers that were taken for dead.
+    pub suspicions: Arc<AtomicU64>,
 }
 
 /// One term as active controller.
@@ -70,11 +85,12 @@ struct Term {
 /// The task behind [`start`](super::start).
 pub(super) struct Driver {
     parts: Parts,
-    active: Arc<AtomicBool>,
+    tells: Tells,
     watches: Watches,
     answers: (mpsc::UnboundedSender<Answered>, mpsc::UnboundedReceiver<Answered>),
     asked: mpsc::Receiver<Asked>,
     unclean_allowed: Arc<Notify>,
+    doubts: Option<Doubts>,
     term: Option<Term>,
 }
 
@@ -86,19 +102,16 @@ enum Input {
     UncleanAllowed,
     BalanceDue,
     SessionChanged,
+    Seen(Evidence),
     Stop,
 }
 
 impl Driver {
     /// `unclean_allowed` is told when `unclean.leader.election.enable` is set somewhere.
-    pub fn new(
-        parts: Parts,
-        active: Arc<AtomicBool>,
-        asked: mpsc::Receiver<Asked>,
-        unclean_allowed: Arc<Notify>,
-    ) -> Driver {
+    pub fn new(mut parts: Parts, tells: Tells, asked: mpsc::Receiver<Asked>, unclean_allowed: Arc<Notify>) -> Driver {
         let answers = mpsc::unbounded_channel();
-        Driver { parts, active, watches: Watches::default(), answers, asked, unclean_allowed, term: None }
+        let doubts = parts.failover.take().map(|failover| Doubts::new(failover, &parts));
+        Driver { parts, tells, watches: Watches::default(), answers, asked, unclean_allowed, doubts, term: None }
     }
 
     /// Until `stop` is set (or dropped). The session's close then frees `/controller`.
@@ -119,6 +132,7 @@ impl Driver {
                 Some(asked) = self.asked.recv() => Input::Asked(asked),
                 () = self.unclean_allowed.notified() => Input::UncleanAllowed,
                 () = sleep_until(balance_at) => Input::BalanceDue,
+                evidence = Doubts::next(self.doubts.as_mut(), &*self.parts.clock) => Input::Seen(evidence),
                 Ok(()) = session.changed() => Input::SessionChanged,
                 _ = stop.wait_for(|stop| *stop) => Input::Stop,
             };
@@ -128,6 +142,7 @@ impl Driver {
                 Input::Asked(asked) => self.answer(asked).await,
                 Input::UncleanAllowed => self.process(Event::ElectOffline).await,
                 Input::BalanceDue => self.balance().await,
+                Input::Seen(evidence) => self.saw(evidence).await,
                 Input::SessionChanged if *session.borrow_and_update() == SessionState::Expired => Err(Lost::Expired),
                 Input::SessionChanged => Ok(()),
                 Input::Stop => {

@@ -1,12 +1,12 @@
 //! Starting the controller's tasks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::{Notify, watch};
 
 use super::ask::{Questions, questions};
-use super::driver::{Driver, Parts, controller_epoch};
+use super::driver::{Driver, Parts, Tells, controller_epoch};
 use crate::cluster::{ConfigListener, DynamicConfigs, OnConfigChange, RegistrationError, until_known};
 use crate::metastore::schema::{ConfigEntity, paths};
 use crate::replication::table::PartitionTable;
@@ -15,6 +15,7 @@ use crate::replication::table::PartitionTable;
 #[derive(Clone, Debug)]
 pub struct ControllerHandle {
     active: Arc<AtomicBool>,
+    suspicions: Arc<AtomicU64>,
     stop: watch::Sender<bool>,
     questions: Questions,
 }
@@ -23,6 +24,11 @@ impl ControllerHandle {
     /// Whether this broker is the active controller.
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Acquire)
+    }
+
+    /// How often a broker was taken for dead before its session ended, since this one started.
+    pub fn suspicions(&self) -> u64 {
+        self.suspicions.load(Ordering::Relaxed)
     }
 
     /// What only the active controller can answer.
@@ -77,10 +83,15 @@ pub async fn start(
         last_handled: -1,
     };
     let (questions, asked) = questions();
-    let handle =
-        ControllerHandle { active: Arc::new(AtomicBool::new(false)), stop: watch::Sender::new(false), questions };
+    let handle = ControllerHandle {
+        active: Arc::new(AtomicBool::new(false)),
+        suspicions: Arc::default(),
+        stop: watch::Sender::new(false),
+        questions,
+    };
     let spawner = Arc::clone(&parts.spawner);
-    let driver = Driver::new(parts, Arc::clone(&handle.active), asked, unclean_allowed);
+    let tells = Tells { active: Arc::clone(&handle.active), suspicions: Arc::clone(&handle.suspicions) };
+    let driver = Driver::new(parts, tells, asked, unclean_allowed);
     spawner.control(Box::pin(driver.run(handle.stop.subscribe())));
     spawner.control(Box::pin(listener.run()));
     Ok(handle)

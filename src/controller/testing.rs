@@ -187,6 +187,7 @@ impl Node {
             clock,
             random: random.clone(),
             spawner,
+            failover: None,
         };
         let controller = start(parts, configs.clone(), table.clone(), Box::new(|_, _| {})).await.unwrap();
         let admin =

@@ -226,7 +226,10 @@ impl Server {
             Ok(End::Moves(to)) => {
                 return Some((to, stream.leave().map_err(cannot).ok()?));
             }
-            Ok(end) => self.report(connection, peer, end),
+            Ok(end) => {
+                connection.caller.ended(end.how());
+                self.report(connection, peer, end);
+            }
             Err(panic) => {
                 self.panics.fetch_add(1, Ordering::Relaxed);
                 let panic = panic_text(panic.as_ref());

@@ -1,4 +1,4 @@
-//! Every key a 3.9 broker in ZooKeeper mode knows, with what this broker makes of it.
+//! Every key a 3.9 broker in ZooKeeper mode knows, with what this broker makes of it, and those of this broker's own.
 //!
 //! One file per subject, one row per key: name, default (none = null), range, importance (medium unless said), who may
 //! change it while the broker runs (nobody unless said), state and meaning. Names, types, defaults and ranges are those
@@ -7,6 +7,7 @@
 mod authorizer;
 mod general;
 mod group;
+mod klamm;
 mod kraft;
 mod listeners;
 mod log;
@@ -47,6 +48,7 @@ const BROKER: &[(&str, &[Key])] = &[
     ("kraft", kraft::KEYS),
     ("metrics", metrics::KEYS),
     ("authorizer", authorizer::KEYS),
+    ("klamm", klamm::KEYS),
 ];
 
 static BROKER_INDEX: LazyLock<BTreeMap<&str, &Key>> =
@@ -70,9 +72,10 @@ pub fn broker_by_subject() -> impl Iterator<Item = (&'static str, &'static [Key]
     BROKER.iter().copied()
 }
 
-/// Every broker key that Kafka's own list has (the authoriser's keys are not in it), by name.
+/// Every broker key that Kafka's own list has (neither the authoriser's keys nor this broker's own are in it), by name.
 pub fn broker_keys() -> impl Iterator<Item = &'static Key> {
-    let listed = |key: &&'static Key| !authorizer::KEYS.iter().any(|other| other.name == key.name);
+    let unlisted = || authorizer::KEYS.iter().chain(klamm::KEYS);
+    let listed = move |key: &&'static Key| !unlisted().any(|other| other.name == key.name);
     BROKER_INDEX.values().copied().filter(listed)
 }
 

@@ -8,12 +8,14 @@ use std::time::Duration;
 use super::questions::Answer;
 use super::watches::{Watched, Watches};
 use super::{Driver, Term};
+use crate::cluster::suspicion::Incarnation;
 use crate::cluster::{settle, until_known};
 use crate::controller::decide::{Context, Event};
 use crate::controller::fence::{Fence, Lost};
 use crate::controller::state::State;
+use crate::controller::take_over::{Holder, Office, TakeOver, Taken};
 use crate::metastore::schema::{Controller, ControllerEpoch, Features, paths};
-use crate::metastore::{CreateMode, Error, Metastore, Op, OpResult};
+use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult};
 
 /// After an election, as Kafka's.
 const FIRST_BALANCE: Duration = Duration::from_secs(5);
@@ -34,7 +36,10 @@ impl Driver {
                 }
                 settle(&*self.parts.session.store()).await;
             }
-            Lost::Expired => self.renew_session().await,
+            Lost::Expired => {
+                self.know(&[]);
+                self.renew_session().await;
+            }
         }
     }
 
@@ -62,7 +67,7 @@ impl Driver {
         if let Some(term) = self.term.take() {
             tracing::info!(epoch = term.state.epoch, "resigned as controller");
         }
-        self.active.store(false, Ordering::Release);
+        self.tells.active.store(false, Ordering::Release);
         self.watches = Watches::default();
     }
 
@@ -73,7 +78,7 @@ impl Driver {
             let (holder, watch) = until_known(&*store, || store.exists_watch(paths::CONTROLLER)).await?;
             if holder.is_some() {
                 self.watches.arm(Watched::Controller, watch);
-                return Ok(());
+                return self.look_at_brokers().await;
             }
             if let Some((epoch, epoch_version)) = self.elect(&*store).await? {
                 let (_, watch) = until_known(&*store, || store.exists_watch(paths::CONTROLLER)).await?;
@@ -103,19 +108,54 @@ impl Driver {
                 });
                 Ok(version.map(|version| (epoch + 1, version)))
             }
-            Err(Error::Unknown | Error::NodeExists(_) | Error::BadVersion(_)) => {
-                // Lost, or won with the reply lost: the tree knows.
-                let held = match until_known(store, || store.get(paths::CONTROLLER)).await {
-                    Ok((data, stat)) => Controller::decode(paths::CONTROLLER, &data).is_ok_and(|held| {
-                        held.broker_id == self.parts.broker && stat.ephemeral_owner == store.session_id()
-                    }),
-                    Err(Error::NoNode(_)) => false,
-                    Err(error) => return Err(error.into()),
-                };
-                let (now, version) = read_epoch(store).await?;
-                Ok((held && now == epoch + 1).then_some((now, version)))
-            }
+            Err(Error::Unknown | Error::NodeExists(_) | Error::BadVersion(_)) => self.won(store, epoch + 1).await,
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Lost, or won with the reply lost: the tree knows. The version of the epoch's node when this broker is the controller
+    /// of `epoch`.
+    async fn won(&mut self, store: &dyn Metastore, epoch: i32) -> Result<Option<(i32, i32)>, Lost> {
+        let (now, version) = read_epoch(store).await?;
+        let own = Holder { id: self.parts.broker, session: store.session_id() };
+        let is_held = holder(store).await? == Some(own);
+        Ok((is_held && now == epoch).then_some((now, version)))
+    }
+
+    /// Makes this broker the controller in place of one that is suspected, if that one is, and if it may.
+    pub(super) async fn take_over(&mut self, suspect: Incarnation) -> Result<(), Lost> {
+        let store = self.parts.session.store();
+        let path = paths::broker(suspect.id);
+        let registered = until_known(&*store, || store.exists(&path)).await?;
+        let Some(stat) = registered.filter(|stat| stat.czxid == suspect.czxid) else { return Ok(()) };
+        let (epoch, epoch_version) = read_epoch(&*store).await?;
+        let office = Office { epoch, epoch_version, holder: holder(&*store).await? };
+        let (now_ms, wall_ms) = (self.parts.clock.monotonic_ms(), self.parts.clock.wall_ms());
+        let Some(doubts) = &mut self.doubts else { return Ok(()) };
+        let ops = match doubts.take_over(office, (suspect, stat.ephemeral_owner), now_ms, wall_ms) {
+            Ok(ops) => ops,
+            Err(why) => {
+                tracing::debug!(suspect = %suspect, ?office, ?why, "the office of controller is left where it is");
+                return Ok(());
+            }
+        };
+        let answer = store.multi(ops).await;
+        let taken = TakeOver::outcome(office, answer.as_deref());
+        tracing::warn!(suspect = %suspect, ?office, ?taken, "the office of controller is taken from a suspect");
+        let won = match taken {
+            Taken::Won { epoch, epoch_version } => Some((epoch, epoch_version)),
+            Taken::Unknown => self.won(&*store, epoch + 1).await?,
+            Taken::TooLate | Taken::Vacant | Taken::Failed => None,
+        };
+        match (won, answer) {
+            (Some((epoch, epoch_version)), _) => {
+                let (_, watch) = until_known(&*store, || store.exists_watch(paths::CONTROLLER)).await?;
+                self.watches.arm(Watched::Controller, watch);
+                self.take_office(store, epoch, epoch_version).await
+            }
+            (None, Err(MultiError { error: Error::SessionExpired, .. })) => Err(Lost::Expired),
+            // What became of the node is told by the watch on it.
+            (None, _) => Ok(()),
         }
     }
 
@@ -150,10 +190,13 @@ impl Driver {
         self.watches.arm(Watched::DeleteTopics, watch);
         let context = Context { brokers, topics, delete_requests: names.into_iter().collect() };
         self.process(Event::BecameController(Box::new(context))).await?;
+        for suspect in self.suspects() {
+            self.process(Event::BrokerSuspected(suspect)).await?;
+        }
         self.reassignments_requested().await?;
         self.preferred_election_requested().await?;
         self.schedule_balance(FIRST_BALANCE);
-        self.active.store(true, Ordering::Release);
+        self.tells.active.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -185,6 +228,18 @@ impl Driver {
             }
             (None, None) => self.stand().await,
         }
+    }
+}
+
+/// Whom `/controller` names.
+async fn holder(store: &dyn Metastore) -> Result<Option<Holder>, Lost> {
+    match until_known(store, || store.get(paths::CONTROLLER)).await {
+        Ok((data, stat)) => {
+            let held = Controller::decode(paths::CONTROLLER, &data).ok();
+            Ok(held.map(|held| Holder { id: held.broker_id, session: stat.ephemeral_owner }))
+        }
+        Err(Error::NoNode(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

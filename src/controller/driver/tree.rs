@@ -18,7 +18,12 @@ impl Driver {
         if watched == Watched::Controller {
             return self.controller_changed().await;
         }
-        let Some(term) = &self.term else { return Ok(()) };
+        let Some(term) = &self.term else {
+            return match watched {
+                Watched::Brokers => self.look_at_brokers().await,
+                _ => Ok(()),
+            };
+        };
         let fence = term.fence.clone();
         match watched {
             Watched::Controller => Ok(()),
@@ -175,7 +180,24 @@ impl Driver {
             };
             brokers.extend(broker);
         }
+        self.know(&brokers);
         Ok(brokers)
+    }
+
+    /// Live brokers, for one that is not the controller and wants to know whether that is; watches the list.
+    pub(super) async fn look_at_brokers(&mut self) -> Result<(), Lost> {
+        if self.doubts.is_none() {
+            return Ok(());
+        }
+        let store = self.parts.session.store();
+        let (names, watch) = self.children_watch(&*store, paths::BROKER_IDS).await?;
+        self.watches.arm(Watched::Brokers, watch);
+        let mut brokers = Vec::new();
+        for id in names.iter().filter_map(|name| name.parse().ok().map(BrokerId)) {
+            brokers.extend(self.peek_broker(id).await?);
+        }
+        self.know(&brokers);
+        Ok(())
     }
 
     async fn read_broker(&mut self, id: BrokerId) -> Result<Option<Broker>, Lost> {

@@ -1,0 +1,11 @@
+//! Keys that Kafka does not have. DescribeConfigs shows them only when given.
+
+use super::*;
+
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    boolean("klamm.fast.failover.enable").default("false").low()
+        .implemented("Whether a broker whose process is certainly dead (its connections closed by itself, all its \
+            addresses refusing) is done without before its ZooKeeper session ends. Nothing that was committed is lost \
+            by it. Without zookeeper.connect it says nothing."),
+];
