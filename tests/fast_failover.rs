@@ -175,6 +175,8 @@ fn a_controller_that_lives_behind_a_port_that_refuses_is_replaced_once() {
         assert_eq!(controller_epoch(&trio).await, "2");
         let leader = partitions(&trio.client(3).metadata().await)[0].leader_id.0;
         assert_eq!(trio.client(leader).produce("t", b"after").await, 5);
+        // What it still takes itself for is no more than a name.
+        assert_eq!(trio.client(1).try_produce("t", b"lost").await, Err(6));
         heal(&trio, 1);
         for id in 1..=3 {
             let wanted =

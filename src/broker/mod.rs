@@ -259,6 +259,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         replica_lag_time_max_ms: config.replica_lag_time_max_ms,
         flush_queues: Default::default(),
         isr_changes: Default::default(),
+        leader_checks: Default::default(),
     };
     let partitions = Arc::new(PartitionTable::new(around, logs.clone(), topic_configs(&config, &configs, broker_id)));
 
@@ -300,12 +301,14 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
             config: &config,
             receiver: &receiver,
             cluster: &cluster,
+            session: &session,
             connector: &connector,
             to_controller: &to_controller,
             clock: &clock,
             spawner: &spawner,
             shutdown: &shutdown,
             quotas: &live.quotas,
+            checks_leaders: failover.is_some(),
         },
         &partitions,
     );

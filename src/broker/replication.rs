@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::cluster::Cluster;
 use crate::cluster::peer::{Connector, ToController};
+use crate::cluster::{Cluster, Session};
 use crate::config::BrokerConfig;
 use crate::controller::receiver::ControlReceiver;
+use crate::controller::stored_epochs::StateNodes;
 use crate::quota::Quotas;
 use crate::replication::fetcher::{self, FetchConfig, Fetchers};
 use crate::replication::isr_changes::{self, IsrChanges};
+use crate::replication::leader_checks::LeaderChecks;
 use crate::replication::table::PartitionTable;
 use crate::spawn::{Shutdown, Spawner};
 use crate::types::BrokerId;
@@ -20,12 +22,15 @@ pub struct Around<'a> {
     pub config: &'a BrokerConfig,
     pub receiver: &'a ControlReceiver,
     pub cluster: &'a Arc<Cluster>,
+    pub session: &'a Arc<Session>,
     pub connector: &'a Arc<dyn Connector>,
     pub to_controller: &'a Arc<dyn ToController>,
     pub clock: &'a Arc<dyn Clock>,
     pub spawner: &'a Arc<dyn Spawner>,
     pub shutdown: &'a Shutdown,
     pub quotas: &'a Quotas,
+    /// What is led here is doubted when followers give reason to.
+    pub checks_leaders: bool,
 }
 
 /// From now on partitions follow their leaders, and leaders keep their ISRs. To be called before the broker registers:
@@ -52,6 +57,12 @@ pub fn begin(around: &Around<'_>, table: &Arc<PartitionTable>) -> Arc<Fetchers> 
     });
     changes.watch_lag(table, around.config.replica_lag_time_max_ms);
     table.change_isrs_with(changes);
+    if around.checks_leaders {
+        let stored = Box::new(StateNodes(Arc::clone(around.session)));
+        let checks = LeaderChecks::new(stored, Arc::clone(around.spawner), around.shutdown.clone());
+        checks.watch_silence(table);
+        table.check_leaders_with(checks);
+    }
     fetchers
 }
 

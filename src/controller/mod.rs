@@ -40,6 +40,7 @@ pub mod fence;
 
 pub mod leave;
 pub mod start;
+pub mod stored_epochs;
 pub mod take_over;
 
 pub mod admin;

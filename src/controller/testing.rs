@@ -141,6 +141,7 @@ impl Node {
             replica_lag_time_max_ms: 30_000,
             flush_queues: Default::default(),
             isr_changes: Default::default(),
+            leader_checks: Default::default(),
         };
         let (resolved, defaults) = (configs.clone(), config.topic_defaults.clone());
         let table = Arc::new(PartitionTable::new(

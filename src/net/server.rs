@@ -227,7 +227,13 @@ impl Server {
                 return Some((to, stream.leave().map_err(cannot).ok()?));
             }
             Ok(end) => {
-                connection.caller.ended(end.how());
+                let how = end.how();
+                if let Some(follower) = connection.caller.ended(how)
+                    && how.is_its_own()
+                    && connection.of_follower.get() == Some(&true)
+                {
+                    self.shared.services.partitions.follower_left(follower);
+                }
                 self.report(connection, peer, end);
             }
             Err(panic) => {

@@ -19,6 +19,7 @@ pub mod waiting_followers;
 pub mod fetcher;
 mod fitness;
 pub mod isr_changes;
+pub mod leader_checks;
 pub mod partition;
 pub mod table;
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, RwLock};
 
 use super::flush::{FlushQueue, GroupCommit};
-use super::role::{FollowerFetch, Role};
+use super::role::{FollowerFetch, Leading, Role};
 use super::table::{LeaderAndIsr, Surroundings};
 use super::waiters::{Moves, OffsetWaiters, Parked, ParkedFetches};
 use crate::storage::log::{
@@ -212,7 +212,7 @@ impl Partition {
     ) -> Result<LeaderAppend, AppendError> {
         let log = self.online_log().map_err(|code| refused(code, "the log directory is offline", Offset::NONE))?;
         let role = self.role.read();
-        let Some(leading) = &role.leading else {
+        let Some(leading) = role.leading.as_ref().filter(|leading| !leading.is_superseded()) else {
             return Err(refused(ErrorCode::NotLeaderOrFollower, "this broker does not lead", Offset::NONE));
         };
         let config = log.config();
@@ -252,7 +252,7 @@ impl Partition {
         // Looked at after registering: a move in between finds either the waiter or this look.
         let reached = {
             let role = self.role.read();
-            if role.leading.is_none() {
+            if role.leading.as_ref().is_none_or(Leading::is_superseded) {
                 return Err(NotCommitted::NotLeader);
             }
             let log = self.online_log().map_err(|_| NotCommitted::Storage)?;
@@ -301,7 +301,15 @@ impl Partition {
             Reader::Replica { .. } => self.role.read_recursive(),
             _ => self.role.read(),
         };
-        role.check(fetch.current_leader_epoch, fetch.only_leader)?;
+        if let Err(code) = role.check(fetch.current_leader_epoch, fetch.only_leader) {
+            if let (ErrorCode::UnknownLeaderEpoch, Reader::Replica { id, .. }) = (code, fetch.reader)
+                && role.leading.is_some()
+                && role.replicas.contains(&id)
+            {
+                self.doubt();
+            }
+            return Err(code);
+        }
         if let (Reader::Replica { id, .. }, Some(_)) = (fetch.reader, &role.leading)
             && (id == self.around.broker || !role.replicas.contains(&id))
         {
@@ -596,6 +604,7 @@ mod deletion;
 mod following;
 mod membership;
 mod nearest;
+mod superseded;
 mod throttling;
 pub use deletion::Deleted;
 pub use following::NotTaken;

@@ -4,6 +4,7 @@
 //! `Replica`; KIP-966's gate on the high watermark as released in 3.9.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -33,6 +34,8 @@ pub struct Leading {
     /// Log end when this leader epoch began.
     pub epoch_start: Offset,
     followers: BTreeMap<BrokerId, Mutex<Progress>>,
+    /// It is led in a later epoch already, of which the controller has not told yet.
+    superseded: AtomicBool,
 }
 
 /// How far a follower got, from its fetches.
@@ -138,6 +141,7 @@ impl Role {
             membership: Mutex::new(Membership { isr, partition_epoch: change.partition_epoch }),
             epoch_start,
             followers: followers.collect(),
+            superseded: AtomicBool::new(false),
         };
         self.adopt(change);
         self.leading = Some(leading);
@@ -190,6 +194,28 @@ impl Leading {
     /// Members of the maximal ISR.
     pub fn at_most_in_sync(&self) -> usize {
         self.membership.lock().isr.maximal_len()
+    }
+
+    /// Leads in name alone.
+    pub fn is_superseded(&self) -> bool {
+        self.superseded.load(Ordering::Acquire)
+    }
+
+    /// Leads in name alone from now on. Whether it did before.
+    pub fn supersede(&self) -> bool {
+        self.superseded.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether `follower` is in the committed ISR.
+    pub fn has_in_sync(&self, follower: BrokerId) -> bool {
+        self.membership.lock().isr.committed().contains(&follower)
+    }
+
+    /// How long ago the follower in the committed ISR that is silent longest has fetched, or this role began, ms.
+    pub fn silent_ms(&self, now_ms: i64) -> i64 {
+        let membership = self.membership.lock();
+        let followers = membership.isr.committed().iter().filter_map(|id| self.progress(*id));
+        followers.map(|it| now_ms - it.last_fetch_ms.max(it.last_caught_up_ms)).max().unwrap_or(0)
     }
 
     /// The state as known, and whether a change is in flight.

@@ -15,6 +15,7 @@ use super::fetcher::Fetchers;
 use super::fitness;
 use super::flush::FlushQueue;
 use super::isr_changes::IsrChanges;
+use super::leader_checks::LeaderChecks;
 use super::partition::Partition;
 use super::waiting_followers::WaitingFollowers;
 use crate::clock::Clock;
@@ -60,6 +61,8 @@ pub struct Surroundings {
     pub flush_queues: Mutex<HashMap<PathBuf, Arc<FlushQueue>>>,
     /// Who asks the controller for ISR changes; none are asked for without.
     pub isr_changes: OnceLock<Arc<IsrChanges>>,
+    /// Who looks whether what is led here is; nobody does without.
+    pub leader_checks: OnceLock<Arc<LeaderChecks>>,
 }
 
 impl Surroundings {
@@ -154,6 +157,18 @@ impl PartitionTable {
     /// Who asks the controller for ISR changes from now on. The first one stays.
     pub fn change_isrs_with(&self, changes: Arc<IsrChanges>) {
         let _ = self.around.isr_changes.set(changes);
+    }
+
+    /// Who looks whether what is led here is, from now on. The first one stays.
+    pub fn check_leaders_with(&self, checks: Arc<LeaderChecks>) {
+        let _ = self.around.leader_checks.set(checks);
+    }
+
+    /// A follower's connection has ended.
+    pub fn follower_left(&self, follower: BrokerId) {
+        if let Some(checks) = self.around.leader_checks.get() {
+            checks.doubt(self.all().into_iter().filter(|partition| partition.counts_on(follower)));
+        }
     }
 
     fn fetch_no_longer(&self, tp: &TopicPartition) {

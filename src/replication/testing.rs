@@ -80,6 +80,7 @@ fn open(me: BrokerId, clock: Arc<dyn Clock>, config: Arc<TopicConfig>, dir: temp
         replica_lag_time_max_ms: 30_000,
         flush_queues: Default::default(),
         isr_changes: Default::default(),
+        leader_checks: Default::default(),
     };
     let of_topic = config.clone();
     let table = Arc::new(PartitionTable::new(around, Arc::new(logs), Box::new(move |_| of_topic.clone())));

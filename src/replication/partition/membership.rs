@@ -8,7 +8,7 @@ use crate::replication::isr::{Confirmed, Outcome, Proposal};
 use crate::replication::isr_changes::IsrChange;
 use crate::replication::role::Leading;
 use crate::storage::log::Log;
-use crate::types::BrokerId;
+use crate::types::{BrokerId, LeaderEpoch};
 use crate::wire::error_code::ErrorCode;
 
 impl Partition {
@@ -67,10 +67,15 @@ impl Partition {
         let Ok(log) = self.online_log() else { return Outcome::Ignored };
         let role = self.role.read_recursive();
         let Some(leading) = &role.leading else { return Outcome::Ignored };
+        let is_fenced = answer == Err(ErrorCode::FencedLeaderEpoch);
         let outcome = leading.answered(proposal, answer);
         if outcome == Outcome::Settled {
             tracing::info!(partition = %self.tp, isr = ?leading.isr(), "the ISR is settled");
             self.advance(&role, log);
+        }
+        drop(role);
+        if is_fenced && self.around.leader_checks.get().is_some() {
+            self.superseded(LeaderEpoch(proposal.leader_epoch.0.saturating_add(1)));
         }
         outcome
     }
