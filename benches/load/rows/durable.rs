@@ -50,7 +50,8 @@ pub fn row(sizes: Sizes) -> Row {
 
 fn run(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, sizes: Sizes) -> Outcome<()> {
     if who == Who::Limit {
-        let best = best_synced(&fleet.dir, Duration::from_millis(120))?;
+        let as_long = Duration::from_secs_f64(sizes.secs * WIDTHS.len() as f64);
+        let best = best_synced(&fleet.dir, Duration::from_millis(60), as_long)?;
         for width in WIDTHS {
             sheet.add(width.mb_s.name, best.mb_s)?;
             sheet.add(width.p99.name, best.p99_ms)?;
