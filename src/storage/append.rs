@@ -94,7 +94,8 @@ impl Log {
                 duplicate: true,
             }),
             Sequence::Next => {
-                let written = self.write(&mut writer, &config, bytes, header.base_offset.max(next), params.now_ms);
+                let (heads, first) = ([(0, Entry::from(header))], header.base_offset.max(next));
+                let written = self.write(&mut writer, &config, bytes, &heads, first, params.now_ms);
                 self.or_offline(written).map_err(|e| self.append_failed(e))?;
                 Ok(AppendInfo {
                     first_offset: header.base_offset,
@@ -115,6 +116,7 @@ impl Log {
         let config = self.config.load();
         let end = self.log_end();
         let (mut first, mut last, mut len) = (None, Offset::NONE, 0);
+        let mut heads: SmallVec<[(usize, Entry); 1]> = SmallVec::new();
         for (position, entry) in entries(records) {
             let bytes = records.get(position..position + entry.size as usize).unwrap_or_default();
             if !crc_fits(bytes, &entry) {
@@ -135,6 +137,7 @@ impl Log {
             first.get_or_insert(begins);
             last = entry.last_offset;
             len = position + entry.size as usize;
+            heads.push((position, entry));
         }
         let Some(first) = first else {
             return Ok(AppendInfo {
@@ -150,7 +153,8 @@ impl Log {
             let restarted = self.restart_at(&mut writer, first, now_ms);
             self.or_offline(restarted).map_err(|e| self.append_failed(e))?;
         }
-        let written = self.write(&mut writer, &config, records.get(..len).unwrap_or_default(), first, now_ms);
+        let records = records.get(..len).unwrap_or_default();
+        let written = self.write(&mut writer, &config, records, &heads, first, now_ms);
         self.or_offline(written).map_err(|e| self.append_failed(e))?;
         Ok(AppendInfo {
             first_offset: first,
@@ -161,21 +165,21 @@ impl Log {
         })
     }
 
-    /// Writes whole batches whose first offset is `first`, and takes in what they say.
+    /// Writes whole batches whose first offset is `first`, and takes in what they say; `heads` tells of each where it begins.
     fn write(
         &self,
         writer: &mut Writer,
         config: &TopicConfig,
         bytes: &[u8],
+        heads: &[(usize, Entry)],
         first: Offset,
         now_ms: i64,
     ) -> io::Result<()> {
         if !writer.home_durable && !std::mem::replace(&mut writer.home_asked_for, true) {
             self.log_dir().flush_soon(&self.tp);
         }
-        let heads: SmallVec<[(usize, Entry); 1]> = entries(bytes).collect();
         let (mut last, mut max_timestamp) = (first, -1);
-        for (_, entry) in &heads {
+        for (_, entry) in heads {
             last = entry.last_offset;
             max_timestamp = max_timestamp.max(entry.max_timestamp);
             if entry.magic < 2 {
@@ -190,11 +194,11 @@ impl Log {
         }
         // The first batch may make the file.
         writer.names_unsynced |= active.is_empty();
-        active.append(bytes, &heads)?;
+        active.append(bytes, heads)?;
         let mut txns = false;
         for (position, entry) in heads {
             let Some(batch) = entry.batch else { continue };
-            let bytes = bytes.get(position..position + entry.size as usize).unwrap_or_default();
+            let bytes = bytes.get(*position..*position + entry.size as usize).unwrap_or_default();
             let marker = control_marker(&batch, bytes);
             txns |= batch.is_transactional();
             if let Some(aborted) = take_in(writer, &batch, marker) {

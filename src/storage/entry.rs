@@ -55,6 +55,22 @@ pub enum Parsed {
     Damaged(String),
 }
 
+impl From<BatchHeader> for Entry {
+    fn from(header: BatchHeader) -> Entry {
+        Entry {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+            size: header.size() as u64,
+            magic: 2,
+            leader_epoch: header.leader_epoch,
+            max_timestamp: header.max_timestamp,
+            crc: header.crc,
+            attributes: header.attributes,
+            batch: Some(header),
+        }
+    }
+}
+
 impl Entry {
     /// Parses the head at the front of `bytes`; the rest of the entry need not be there.
     pub fn parse(bytes: &[u8]) -> Parsed {
@@ -102,17 +118,7 @@ impl Entry {
                     Ok(header) if header.last_offset_delta < 0 => {
                         Parsed::Damaged(format!("last offset delta {} at offset {offset}", header.last_offset_delta))
                     }
-                    Ok(header) => Parsed::Entry(Entry {
-                        base_offset: header.base_offset,
-                        last_offset: header.last_offset(),
-                        size: total,
-                        magic,
-                        leader_epoch: header.leader_epoch,
-                        max_timestamp: header.max_timestamp,
-                        crc: header.crc,
-                        attributes: header.attributes,
-                        batch: Some(header),
-                    }),
+                    Ok(header) => Parsed::Entry(header.into()),
                     Err(e) => Parsed::Damaged(e.to_string()),
                 }
             }

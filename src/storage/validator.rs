@@ -155,8 +155,8 @@ fn stamp_in_place(batch: &mut [u8], received: BatchHeader, walked: walk::Walked,
     let base = last.wrapping_sub(received.last_offset_delta.into());
     stamp::set_base_offset(batch, Offset(base));
     stamp::set_leader_epoch(batch, context.leader_epoch);
-    stamp::set_max_timestamp(batch, log_append_time.is_some(), max_timestamp);
-    let header = BatchHeader::parse(batch).unwrap_or(received);
+    let mut header = BatchHeader { base_offset: Offset(base), leader_epoch: context.leader_epoch, ..received };
+    stamp::set_max_timestamp(batch, &mut header, log_append_time.is_some(), max_timestamp);
     Validated::new(Written::InPlace(batch.len()), header, log_append_time)
 }
 

@@ -29,12 +29,12 @@ pub(super) fn uncompressed(batch: &[u8], header: &BatchHeader, context: &Context
     }
     // Again, to name those that break a rule.
     let mut walked = Walked::START;
-    let walk = records.heads(|record| {
-        let timestamp = header.record_timestamp(record.timestamp_delta);
-        rules.check(record.has_key, timestamp, record.offset_delta.into());
+    for record in records {
+        let record = record.map_err(malformed)?;
+        let timestamp = record.timestamp(header);
+        rules.check(record.key.is_some(), timestamp, record.offset_delta.into());
         walked.max_timestamp = walked.max_timestamp.max(timestamp);
-    });
-    walk.map_err(malformed)?;
+    }
     rules.finish()?;
     Ok(walked)
 }

@@ -17,8 +17,8 @@ pub use batches::{Batch, Batches, CutError, HEADER_UP_TO_MAGIC, RawBatch};
 pub use builder::{BatchBuilder, BatchOptions, BuildError};
 pub use control::{BadControlRecord, ControlRecord, Marker, marker_batch};
 pub use header::{BatchHeader, HEADER_LEN, HeaderError, LOG_OVERHEAD};
-pub use records::{Header, Headers, Record, RecordError, RecordHead, Records, Survey};
-pub use stream::{OpenRecord, RecordStream, StreamError};
+pub use records::{Header, Headers, Record, RecordError, Records, Survey};
+pub use stream::{OpenRecord, RecordHead, RecordStream, StreamError};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,10 @@
 //! Strict: a body is exactly as long as it says, and `count` records are exactly the payload. Never allocates.
 //! Source: Kafka's `DefaultRecord`.
 
+mod survey;
+
+pub use survey::Survey;
+
 use super::header::BatchHeader;
 use crate::types::Offset;
 use crate::wire::varint::{self, VarintError};
@@ -95,67 +99,6 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What a walk needs to know of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordHead {
-    pub timestamp_delta: i64,
-    pub offset_delta: i32,
-    pub has_key: bool,
-}
-
-impl RecordHead {
-    /// Takes a record of the common shape from the front of `bytes`: no headers, and no number longer than two bytes.
-    /// `None`, with nothing taken, for any other, sound or not.
-    #[inline]
-    fn take_common(bytes: &mut &[u8]) -> Option<RecordHead> {
-        let head = bytes.first_chunk()?;
-        let (length, body_at) = short_varint(head, 0)?;
-        let (timestamp, at) = short_varint(head, body_at + 1)?;
-        let (offset, at) = short_varint(head, at)?;
-        let (key, at) = short_varint(head, at)?;
-        let end = body_at + varint::length(length)?;
-        // The value's length, the value, no headers. A negative length is null.
-        let value_at = at + varint::length(key).unwrap_or(0);
-        let (low, high) = (u32::from(*bytes.get(value_at)?), u32::from(*bytes.get(value_at + 1)?));
-        let (value, value_at) = match low {
-            0..0x80 => (low, value_at + 1),
-            _ => (low & 0x7f | high << 7, value_at + 2),
-        };
-        let last = value_at + varint::length(value).unwrap_or(0);
-        if last + 1 != end || low >= 0x80 && high >= 0x80 || bytes.get(last) != Some(&0) {
-            return None;
-        }
-        *bytes = bytes.get(end..)?;
-        Some(RecordHead {
-            timestamp_delta: varint::unzigzag_32(timestamp).into(),
-            offset_delta: varint::unzigzag_32(offset),
-            has_key: key & 1 == 0,
-        })
-    }
-}
-
-/// What holds for all records of a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Survey {
-    /// Smallest and largest; `i64::MAX` and `i64::MIN` where there is no record.
-    pub timestamp_deltas: (i64, i64),
-    pub all_have_keys: bool,
-}
-
-/// Bytes in which four short varints and the attributes stand, as a power of two: no place in them is out of bounds.
-const COMMON_HEAD: usize = 16;
-
-/// A varint of one or two bytes as it stands at `at`, and where it ends.
-#[inline]
-fn short_varint(head: &[u8; COMMON_HEAD], at: usize) -> Option<(u32, usize)> {
-    let byte = |at: usize| u32::from(head[at % COMMON_HEAD]);
-    let (first, second) = (byte(at), byte(at + 1));
-    if first < 0x80 {
-        return Some((first, at + 1));
-    }
-    (second < 0x80).then_some((first & 0x7f | second << 7, at + 2))
-}
-
 /// One header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
@@ -229,48 +172,6 @@ impl<'a> Records<'a> {
     pub fn new(batch: &BatchHeader, payload: &'a [u8]) -> Records<'a> {
         let pending = (batch.record_count < 0).then_some(RecordError::Count(batch.record_count));
         Records { left: batch.record_count, bytes: payload, done: false, pending }
-    }
-
-    /// Walks all records that are left, as [`Records::heads`] does, for what can be said of them together.
-    pub fn survey(self) -> Result<Survey, RecordError> {
-        let (mut smallest, mut largest, mut all_have_keys) = (i64::MAX, i64::MIN, true);
-        self.heads(|record| {
-            smallest = smallest.min(record.timestamp_delta);
-            largest = largest.max(record.timestamp_delta);
-            all_have_keys &= record.has_key;
-        })?;
-        Ok(Survey { timestamp_deltas: (smallest, largest), all_have_keys })
-    }
-
-    /// Hands the heads of all records that are left to `see`, in order, until the first error. Half the instructions of
-    /// iterating, which also makes what a walk does not look at.
-    #[inline]
-    pub fn heads(mut self, mut see: impl FnMut(RecordHead)) -> Result<(), RecordError> {
-        loop {
-            // In locals: what `next` needs a pointer to would live in memory.
-            let (mut left, mut bytes) = (self.left, self.bytes);
-            while left > 0
-                && let Some(head) = RecordHead::take_common(&mut bytes)
-            {
-                left -= 1;
-                see(head);
-            }
-            (self.left, self.bytes) = (left, bytes);
-            match self.next_uncommon_head() {
-                Some(head) => see(head?),
-                None => return Ok(()),
-            }
-        }
-    }
-
-    // Apart, so that the loop over common records stays small.
-    #[inline(never)]
-    fn next_uncommon_head(&mut self) -> Option<Result<RecordHead, RecordError>> {
-        Some(self.next()?.map(|Record { timestamp_delta, offset_delta, key, .. }| RecordHead {
-            timestamp_delta,
-            offset_delta,
-            has_key: key.is_some(),
-        }))
     }
 
     fn end(&mut self) -> Option<Result<Record<'a>, RecordError>> {

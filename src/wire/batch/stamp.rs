@@ -23,25 +23,25 @@ pub fn set_leader_epoch(batch: &mut [u8], epoch: LeaderEpoch) {
     write(batch, 12, epoch.0.to_be_bytes());
 }
 
-/// Sets maximum timestamp (ms) and timestamp type, and the CRC anew when either was different.
+/// Sets maximum timestamp (ms) and timestamp type, and the CRC anew when either was different: in the batch and in `header`,
+/// which is its own.
 /// A change also clears attribute bits 7 to 15, which mean nothing, as Kafka does.
-pub fn set_max_timestamp(batch: &mut [u8], log_append_time: bool, max_timestamp: i64) {
-    let Ok(header) = BatchHeader::parse(batch) else { return };
+pub fn set_max_timestamp(batch: &mut [u8], header: &mut BatchHeader, log_append_time: bool, max_timestamp: i64) {
     if header.max_timestamp == max_timestamp && header.is_log_append_time() == log_append_time {
         return;
     }
-    let attributes = header.attributes & 0b111_0111 | i16::from(log_append_time) << 3;
-    write(batch, ATTRIBUTES_AT, attributes.to_be_bytes());
+    header.attributes = header.attributes & 0b111_0111 | i16::from(log_append_time) << 3;
+    header.max_timestamp = max_timestamp;
+    write(batch, ATTRIBUTES_AT, header.attributes.to_be_bytes());
     write(batch, 35, max_timestamp.to_be_bytes());
-    set_checksum(batch);
+    header.crc = set_checksum(batch);
 }
 
-/// Makes the CRC fit the bytes.
-pub fn set_checksum(batch: &mut [u8]) {
-    if batch.len() >= HEADER_LEN {
-        let crc = checksum(batch);
-        write(batch, CRC_AT, crc.to_be_bytes());
-    }
+/// Makes the CRC fit the bytes. Returns it.
+pub fn set_checksum(batch: &mut [u8]) -> u32 {
+    let crc = checksum(batch);
+    write(batch, CRC_AT, crc.to_be_bytes());
+    crc
 }
 
 fn write<const N: usize>(batch: &mut [u8], at: usize, bytes: [u8; N]) {

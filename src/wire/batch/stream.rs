@@ -4,7 +4,7 @@
 //! whole records in a buffer that grows with the bytes that really came.
 
 use super::header::BatchHeader;
-use super::records::{Record, RecordError, RecordHead};
+use super::records::{Record, RecordError};
 use crate::wire::compression::{DecompressError, Decompressor, held_bytes_max};
 use crate::wire::varint::{self, VARINT_MAX, VARLONG_MAX, VarintError};
 
@@ -21,6 +21,14 @@ impl From<VarintError> for StreamError {
     fn from(error: VarintError) -> StreamError {
         StreamError::Record(error.into())
     }
+}
+
+/// What a walk needs to know of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    pub timestamp_delta: i64,
+    pub offset_delta: i32,
+    pub has_key: bool,
 }
 
 /// A record of which key, value and headers are still to be read.

@@ -52,7 +52,7 @@ fn read(bytes: &[u8]) -> Vec<Rec> {
     decompress(codec, 2, batch.payload(), DECOMPRESSED_MAX, &mut scratch, &mut payload).unwrap();
     let records: Vec<Record<'_>> = Records::new(header, &payload).collect::<Result<_, _>>().unwrap();
 
-    assert_eq!(heads(Records::new(header, &payload)), heads_one_by_one(Records::new(header, &payload)));
+    assert_eq!(Records::new(header, &payload).survey(), survey_one_by_one(Records::new(header, &payload)));
 
     let stream = Decompressor::new(codec, 2, batch.payload(), DECOMPRESSED_MAX, &mut scratch).unwrap();
     let mut stream = RecordStream::new(header, stream).unwrap();
@@ -75,25 +75,13 @@ fn read(bytes: &[u8]) -> Vec<Rec> {
     records.iter().map(|record| rec_of(header, record)).collect()
 }
 
-type Heads = (Vec<RecordHead>, Result<(), RecordError>);
-
-fn heads(records: Records<'_>) -> Heads {
-    let mut heads = Vec::new();
-    let end = records.heads(|head| heads.push(head));
-    (heads, end)
-}
-
-fn heads_one_by_one(records: Records<'_>) -> Heads {
-    let mut heads = Vec::new();
+fn survey_one_by_one(records: Records<'_>) -> Result<Survey, RecordError> {
+    let mut survey = Survey::EMPTY;
     for record in records {
-        match record {
-            Ok(Record { timestamp_delta, offset_delta, key, .. }) => {
-                heads.push(RecordHead { timestamp_delta, offset_delta, has_key: key.is_some() });
-            }
-            Err(error) => return (heads, Err(error)),
-        }
+        let Record { timestamp_delta, key, .. } = record?;
+        survey.add(timestamp_delta, key.is_some());
     }
-    (heads, Ok(()))
+    Ok(survey)
 }
 
 fn check_bytes(payload: &[u8], count: i32) -> Result<(), RecordError> {
@@ -105,7 +93,7 @@ fn check_bytes(payload: &[u8], count: i32) -> Result<(), RecordError> {
     stamp::set_checksum(&mut bytes);
     let batch = Batch::parse(&bytes).unwrap();
     let by_slice = batch.check_records();
-    assert_eq!(heads(batch.records()), heads_one_by_one(batch.records()));
+    assert_eq!(batch.records().survey(), survey_one_by_one(batch.records()));
     let mut scratch = Scratch::default();
     let stream = Decompressor::new(Codec::None, 2, batch.payload(), DECOMPRESSED_MAX, &mut scratch).unwrap();
     let mut by_stream = RecordStream::new(&batch.header, stream);
@@ -119,6 +107,34 @@ fn check_bytes(payload: &[u8], count: i32) -> Result<(), RecordError> {
     };
     assert_eq!(by_slice.is_ok(), by_stream.is_ok(), "{by_slice:?} {by_stream:?}");
     by_slice
+}
+
+/// A walk takes records that follow one of the same lengths for as sound as that one: no byte may pass for another.
+#[test]
+fn every_byte_of_records_that_are_alike_is_looked_at() {
+    let (key, long_key) = (b"key".to_vec(), vec![b'k'; 70]);
+    for (key, value) in [(None, Some(vec![7; 66])), (Some(key), Some(vec![7; 3])), (Some(long_key), None)] {
+        let all_have_keys = key.is_some();
+        let record = Rec { timestamp: 5, key, value, headers: Vec::new() };
+        let bytes = build(BatchOptions::default(), &vec![record; 67]);
+        let mut header = BatchHeader::parse(&bytes).unwrap();
+        // The offset deltas of the last ones have two bytes.
+        let mut payload = &bytes[HEADER_LEN..];
+        (0..61).for_each(|_| {
+            Record::take(&mut payload).unwrap();
+        });
+        header.record_count = 6;
+        let survey = |payload: &[u8]| {
+            (Records::new(&header, payload).survey(), survey_one_by_one(Records::new(&header, payload)))
+        };
+        assert_eq!(survey(payload).0, Ok(Survey { timestamp_deltas: (0, 0), all_have_keys }));
+        for (at, byte) in (0..payload.len()).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+            let mut damaged = payload.to_vec();
+            damaged[at] = byte;
+            let (fast, slow) = survey(&damaged);
+            assert_eq!(fast, slow, "{byte} at {at}");
+        }
+    }
 }
 
 /// Attributes, deltas, key `k`, value `v`, no headers.
@@ -180,26 +196,26 @@ fn stamping_touches_the_crc_only_for_timestamps() {
     let before = Batch::parse(&bytes).unwrap().header;
     stamp::set_base_offset(&mut bytes, Offset(77));
     stamp::set_leader_epoch(&mut bytes, LeaderEpoch(3));
-    stamp::set_max_timestamp(&mut bytes, false, 5);
+    let mut header = BatchHeader { base_offset: Offset(77), leader_epoch: LeaderEpoch(3), ..before };
+    stamp::set_max_timestamp(&mut bytes, &mut header, false, 5);
     let after = Batch::parse(&bytes).unwrap();
-    assert_eq!(after.header, BatchHeader { base_offset: Offset(77), leader_epoch: LeaderEpoch(3), ..before });
+    assert_eq!((after.header, header.crc), (header, before.crc));
     assert!(after.crc_matches());
 
     bytes[21] = 0x80;
     stamp::set_checksum(&mut bytes);
-    stamp::set_max_timestamp(&mut bytes, true, 9);
+    let mut header = BatchHeader::parse(&bytes).unwrap();
+    stamp::set_max_timestamp(&mut bytes, &mut header, true, 9);
     let after = Batch::parse(&bytes).unwrap();
     assert!(after.crc_matches() && after.header.is_log_append_time());
-    assert_eq!((after.header.attributes, after.header.max_timestamp), (0b1000, 9));
+    assert_eq!((after.header, header.attributes, header.max_timestamp), (header, 0b1000, 9));
     assert_eq!(after.records().next().unwrap().unwrap().timestamp(&after.header), 9);
 
+    // What is no batch is left alone.
+    let whole = bytes.clone();
     stamp::set_base_offset(&mut bytes[..60], Offset(1));
-    stamp::set_max_timestamp(&mut bytes[..60], true, 1);
-    assert_eq!(Batch::parse(&bytes).unwrap().header, after_header(&bytes, 77));
-}
-
-fn after_header(bytes: &[u8], base: i64) -> BatchHeader {
-    BatchHeader { base_offset: Offset(base), ..BatchHeader::parse(bytes).unwrap() }
+    stamp::set_max_timestamp(&mut bytes[..60], &mut header, true, 1);
+    assert_eq!(bytes, whole);
 }
 
 #[test]
@@ -260,15 +276,15 @@ proptest! {
     /// Most have the common shape, and lose it by a byte.
     #[test]
     fn damaged_records_are_the_same_to_every_reader(
-        records in vec((0i64..200, field(), field()), 1..6),
+        records in vec((0i64..200, field(), field(), 1usize..4), 1..6),
         count_is_off in -1i32..2,
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
-        let count = records.len() as i32 + count_is_off;
         let records: Vec<Rec> = records
             .into_iter()
-            .map(|(timestamp, key, value)| Rec { timestamp, key, value, headers: Vec::new() })
+            .flat_map(|(timestamp, key, value, times)| vec![Rec { timestamp, key, value, headers: Vec::new() }; times])
             .collect();
+        let count = records.len() as i32 + count_is_off;
         let mut payload = build(BatchOptions::default(), &records).split_off(HEADER_LEN);
         for (at, byte) in damage {
             let at = at.index(payload.len());
