@@ -24,6 +24,7 @@ use super::{atomic_file, producer_snapshot};
 use crate::config::TopicConfig;
 use crate::types::Offset;
 use crate::wire::batch::{Batch, BatchHeader, ControlRecord, Marker, stamp};
+use crate::wire::crc32c::crc32c;
 use crate::wire::error_code::ErrorCode;
 
 impl Log {
@@ -379,7 +380,7 @@ pub(super) fn take_in(writer: &mut Writer, batch: &BatchHeader, marker: Option<M
 pub(super) fn crc_fits(bytes: &[u8], entry: &Entry) -> bool {
     let covered = bytes.get(entry.crc_start() as usize..).unwrap_or_default();
     match entry.magic {
-        2 => crc32c::crc32c(covered) == entry.crc,
+        2 => crc32c(covered) == entry.crc,
         _ => crc32fast::hash(covered) == entry.crc,
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use super::append::crc_fits;
 use super::disk::DiskFile;
 use super::entry::{Entry, read_up_to};
+use crate::wire::crc32c;
 
 /// Bytes read at once when every batch is checked, and checked of what is trusted.
 const CHECK_WINDOW: usize = 1 << 20;
@@ -85,7 +86,7 @@ impl<'a> Window<'a> {
                 return Ok(false);
             }
             match entry.magic {
-                2 => castagnoli = crc32c::crc32c_append(castagnoli, piece),
+                2 => castagnoli = crc32c::append(castagnoli, piece),
                 _ => ieee.update(piece),
             }
             at += piece.len() as u64;

@@ -16,6 +16,7 @@ use super::entry::{i16_at, i32_at, i64_at};
 use super::file_cache::file_name;
 use super::producer_state::{ProducerBatch, ProducerState, ProducerStates};
 use crate::types::Offset;
+use crate::wire::crc32c::crc32c;
 
 const VERSION: i16 = 1;
 const HEAD: usize = 10;
@@ -40,7 +41,7 @@ pub fn encode(states: &ProducerStates) -> Vec<u8> {
         out.extend_from_slice(&state.coordinator_epoch.to_be_bytes());
         out.extend_from_slice(&state.txn_first_offset.map_or(-1, |first| first.0).to_be_bytes());
     }
-    let crc = crc32c::crc32c(&out[6..]);
+    let crc = crc32c(&out[6..]);
     out[2..6].copy_from_slice(&crc.to_be_bytes());
     out
 }
@@ -61,7 +62,7 @@ pub fn decode_entries(bytes: &[u8]) -> io::Result<Vec<(i64, ProducerState)>> {
     if i16_at(bytes, 0) != VERSION {
         return Err(bad("an unknown version"));
     }
-    if crc32c::crc32c(&bytes[6..]) != i32_at(bytes, 2) as u32 {
+    if crc32c(&bytes[6..]) != i32_at(bytes, 2) as u32 {
         return Err(bad("a wrong checksum"));
     }
     if i64::from(i32_at(bytes, 6)) != ((bytes.len() - HEAD) / ENTRY) as i64

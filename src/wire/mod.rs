@@ -5,6 +5,7 @@ pub mod api_versions;
 pub mod batch;
 pub mod compression;
 pub mod convert;
+pub mod crc32c;
 pub mod error_code;
 pub mod fetch;
 pub mod frame;

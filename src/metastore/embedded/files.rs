@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::storage::disk::{Disk, DiskFile, Open};
+use crate::wire::crc32c::{self, crc32c};
 
 use super::OpenOptions;
 use super::codec::{Change, ChangeRef, Malformed, Reader, put_node, put_transaction};
@@ -133,7 +134,7 @@ impl Files {
         let len = (transactions.len() as u32).to_le_bytes();
         frame.extend_from_slice(FRAME_MAGIC);
         frame.extend_from_slice(&len);
-        frame.extend_from_slice(&crc32c::crc32c_append(crc32c::crc32c(&len), transactions).to_le_bytes());
+        frame.extend_from_slice(&crc32c::append(crc32c(&len), transactions).to_le_bytes());
         frame.extend_from_slice(transactions);
         let end = self.len + frame.len() as u64;
         if end > self.room {
@@ -198,7 +199,7 @@ fn new_journal(
     let mut header = Vec::with_capacity(JOURNAL_HEADER + grow_by);
     header.extend_from_slice(JOURNAL_MAGIC);
     header.extend_from_slice(&base.to_le_bytes());
-    header.extend_from_slice(&crc32c::crc32c(&header).to_le_bytes());
+    header.extend_from_slice(&crc32c(&header).to_le_bytes());
     header.resize(JOURNAL_HEADER + grow_by, 0);
     let file = replace(disk, dir, JOURNAL, &header)?;
     Ok((file, JOURNAL_HEADER as u64, header.len() as u64))
@@ -264,13 +265,13 @@ pub fn encode_snapshot(tree: &Tree) -> Vec<u8> {
     for (path, node) in tree.nodes() {
         put_node(&mut out, path, node);
     }
-    out.extend_from_slice(&crc32c::crc32c(&out).to_le_bytes());
+    out.extend_from_slice(&crc32c(&out).to_le_bytes());
     out
 }
 
 fn decode_snapshot(bytes: &[u8]) -> Result<Tree, String> {
     let (body, crc) = bytes.split_last_chunk::<4>().ok_or("shorter than its checksum")?;
-    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+    if crc32c(body) != u32::from_le_bytes(*crc) {
         return Err("checksum does not match".to_owned());
     }
     let body = body.strip_prefix(SNAPSHOT_MAGIC).ok_or("written by another version")?;
@@ -289,7 +290,7 @@ fn decode_snapshot(bytes: &[u8]) -> Result<Tree, String> {
 fn replay(bytes: &[u8], tree: &mut Tree) -> Result<usize, String> {
     let header = bytes.get(..JOURNAL_HEADER).ok_or("shorter than its header")?;
     let (fields, crc) = header.split_at(JOURNAL_HEADER - 4);
-    if crc32c::crc32c(fields).to_le_bytes() != crc {
+    if crc32c(fields).to_le_bytes() != crc {
         return Err("the header's checksum does not match".to_owned());
     }
     let base = fields.strip_prefix(JOURNAL_MAGIC).ok_or("written by another version")?;
@@ -336,6 +337,6 @@ fn frame(bytes: &[u8], position: usize) -> Option<(&[u8], usize)> {
     let (len, rest) = rest.split_first_chunk::<4>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
     let body = rest.get(..u32::from_le_bytes(*len) as usize)?;
-    let intact = crc32c::crc32c_append(crc32c::crc32c(len), body) == u32::from_le_bytes(*crc);
+    let intact = crc32c::append(crc32c(len), body) == u32::from_le_bytes(*crc);
     intact.then_some((body, position + FRAME_HEADER + body.len()))
 }

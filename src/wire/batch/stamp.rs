@@ -4,13 +4,14 @@
 
 use super::header::{BatchHeader, HEADER_LEN};
 use crate::types::{LeaderEpoch, Offset};
+use crate::wire::crc32c::crc32c;
 
 const CRC_AT: usize = 17;
 const ATTRIBUTES_AT: usize = 21;
 
 /// CRC-32C of a batch as it should stand in its header; 0 for bytes shorter than a header.
 pub fn checksum(batch: &[u8]) -> u32 {
-    batch.get(ATTRIBUTES_AT..).map_or(0, crc32c::crc32c)
+    batch.get(ATTRIBUTES_AT..).map_or(0, crc32c)
 }
 
 /// Outside the CRC: costs nothing more.
