@@ -12,7 +12,7 @@ use std::{future, io};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 
-use super::activity::Activity;
+use super::activity::{Activity, Leave};
 use super::budget::RequestBudget;
 use super::listener::Stream;
 use super::pool::{BufferPool, FileBuffers};
@@ -72,6 +72,15 @@ impl End {
             End::Frame { .. } | End::Refused(_) | End::TooLong(_) | End::Displaced | End::Stopping | End::Moves(_) => {
                 Ended::ByUs
             }
+        }
+    }
+}
+
+impl From<Leave> for End {
+    fn from(leave: Leave) -> End {
+        match leave {
+            Leave::Displaced => End::Displaced,
+            Leave::Idle(ms) => End::Idle(ms),
         }
     }
 }
@@ -312,31 +321,16 @@ async fn at_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Option<F::Outpu
 /// Completes when the connection is to end though its peer goes on: it is idle or makes room for others, or the broker
 /// stops and owes no answer.
 async fn watch(shared: &Shared, standing: &Standing<'_>) -> End {
-    let mut idle = pin!(idle(shared, &standing.activity.active_at));
     tokio::select! {
         biased;
-        end = &mut idle => return end,
-        () = standing.activity.displaced() => return End::Displaced,
+        leave = standing.activity.told() => return leave.into(),
         () = shared.shutdown.requested() => {}
     }
     standing.stopping.store(true, Ordering::Relaxed);
     // A request under way is answered first.
-    if standing.serving.load(Ordering::Relaxed) { idle.await } else { End::Stopping }
-}
-
-/// Completes after `connections.max.idle.ms` without a byte either way, whether or not a request is being served. One
-/// timer, moved only when it goes off.
-async fn idle(shared: &Shared, active_at: &AtomicI64) -> End {
-    let limit_ms = shared.services.config.connections_max_idle_ms;
-    let Ok(limit @ 1..) = u64::try_from(limit_ms) else { return future::pending().await };
-    let mut wait = limit;
-    loop {
-        tokio::time::sleep(Duration::from_millis(wait)).await;
-        let idle_ms = shared.services.clock.monotonic_ms() - active_at.load(Ordering::Relaxed);
-        if idle_ms >= limit_ms {
-            return End::Idle(idle_ms);
-        }
-        wait = limit.saturating_sub(u64::try_from(idle_ms).unwrap_or(0)).max(1);
+    match standing.serving.load(Ordering::Relaxed) {
+        true => standing.activity.told().await.into(),
+        false => End::Stopping,
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::activity::Activity;
+use super::activity::{Activity, Leave};
 use crate::config::BrokerConfig;
 use crate::quota::{Rate, Windows};
 
@@ -175,7 +175,7 @@ impl Counts {
         clients.sort_by_key(|member| member.activity.active_at.load(Ordering::Relaxed));
         for member in clients.into_iter().take(excess) {
             member.leaving = true;
-            member.activity.displace();
+            member.activity.tell(Leave::Displaced);
             self.leaving += 1;
         }
     }
@@ -250,6 +250,20 @@ impl ConnectionQuotas {
         counts.connections.insert(number, member);
         counts.displace();
         Ok(Place { quotas: self.clone(), number, peer, listener: listener.clone(), activity })
+    }
+
+    /// Tells those to leave of which no byte has moved for `limit_ms`. Milliseconds until there may be more of them.
+    pub fn expire(&self, limit_ms: i64, now_ms: i64) -> i64 {
+        let counts = self.counts.lock();
+        let idle = |member: &Member| now_ms - member.activity.active_at.load(Ordering::Relaxed);
+        let mut next_ms = limit_ms;
+        for member in counts.connections.values() {
+            match limit_ms - idle(member) {
+                left_ms @ 1.. => next_ms = next_ms.min(left_ms),
+                over_ms => member.activity.tell(Leave::Idle(limit_ms - over_ms)),
+            }
+        }
+        next_ms
     }
 
     /// Until there are no connections.
@@ -375,7 +389,7 @@ mod tests {
 
     /// Those that were told to leave, by their place in `places`.
     fn told(places: &[Place]) -> Vec<usize> {
-        let told = |place: &Place| place.activity().displaced().now_or_never().is_some();
+        let told = |place: &Place| place.activity().told().now_or_never().is_some();
         (0..places.len()).filter(|at| told(&places[*at])).collect()
     }
 
@@ -402,6 +416,21 @@ mod tests {
         lower(1);
         assert_eq!(told(&clients), [0, 1, 2]);
         assert_eq!(told(&brokers), [0; 0]);
+    }
+
+    #[test]
+    fn who_was_silent_for_long_is_told_to_leave_and_the_next_look_is_due_when_the_next_may_be() {
+        let quotas = quotas(&[]);
+        assert_eq!(quotas.expire(1000, 5), 1000, "whoever comes has all of it");
+        let places: Vec<Place> = [0, 400, 100].map(|at| quotas.take(A, &plaintext(), at).expect("a place")).into();
+        let leave = |at: usize| places[at].activity().told().now_or_never();
+        assert_eq!(quotas.expire(1000, 999), 1);
+        assert_eq!((0..3).map(leave).collect::<Vec<_>>(), [None; 3]);
+        assert_eq!(quotas.expire(1000, 1000), 100);
+        assert_eq!((0..3).map(leave).collect::<Vec<_>>(), [Some(Leave::Idle(1000)), None, None]);
+        places[1].activity().active_at.store(1100, Ordering::Relaxed);
+        assert_eq!(quotas.expire(1000, 1150), 950);
+        assert_eq!((1..3).map(leave).collect::<Vec<_>>(), [None, Some(Leave::Idle(1050))]);
     }
 
     #[test]

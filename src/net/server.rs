@@ -23,6 +23,9 @@ use crate::spawn::{Shutdown, ShutdownTrigger, Spawner, panic_text};
 /// How long accepting rests after an error that is not one connection's (no descriptors left).
 const REST: Duration = Duration::from_millis(100);
 
+/// Between two looks for connections that are idle: each looks at all of them.
+const LOOK_MS: i64 = 100;
+
 /// Connections that are held until they are closed; further ones are closed at once.
 const TURNED_AWAY_MOST: usize = 1_000;
 
@@ -86,6 +89,8 @@ impl Server {
             let server = self.clone();
             self.spawner.control(Box::pin(async move { server.accept(listener).await }));
         }
+        let server = self.clone();
+        self.spawner.control(Box::pin(async move { server.close_idle().await }));
         Ok(())
     }
 
@@ -137,6 +142,27 @@ impl Server {
                     }
                     tokio::time::sleep(REST).await;
                 }
+            }
+        }
+    }
+
+    /// Tells connections to leave that have been idle for `connections.max.idle.ms`, until none is left of a broker that
+    /// stops. One timer for all: with one of its own for each, every sleep of their threads would set one in the kernel.
+    async fn close_idle(&self) {
+        let limit_ms = self.shared.services.config.connections_max_idle_ms;
+        if limit_ms <= 0 {
+            return;
+        }
+        let mut done = std::pin::pin!(async {
+            self.shared.shutdown.requested().await;
+            self.quotas.none_left().await;
+        });
+        loop {
+            let wait_ms = self.quotas.expire(limit_ms, self.now_ms()).max(LOOK_MS);
+            tokio::select! {
+                biased;
+                () = &mut done => return,
+                () = tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())) => {}
             }
         }
     }
