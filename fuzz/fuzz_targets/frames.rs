@@ -18,11 +18,11 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|frame: &[u8]| {
     let mut rest = frame;
-    let (api, version) = match bounded(frame.len(), || RequestHeader::read(&mut &frame[..])) {
+    let (api, version) = match bounded(frame.len(), || RequestHeader::read(&mut &frame[..], &Default::default())) {
         Ok(_) => {
-            let header = RequestHeader::read(&mut rest).expect("read before");
+            let header = RequestHeader::read(&mut rest, &Default::default()).expect("read before");
             let mut taken = BytesMut::from(frame);
-            assert_eq!(RequestHeader::take(&mut taken).as_ref(), Ok(&header));
+            assert_eq!(RequestHeader::take(&mut taken, &Default::default()).as_ref(), Ok(&header));
             assert_eq!(&taken[..], rest);
             (header.api_key, header.api_version)
         }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use parking_lot::Mutex;
 
 use super::alarm::Alarm;
@@ -31,7 +31,7 @@ use crate::spawn::{Shutdown, Spawner};
 use crate::storage::log::FileSlice;
 use crate::types::BrokerId;
 use crate::wire::error_code::ErrorCode;
-pub use crate::wire::header::RequestHeader;
+pub use crate::wire::header::{LastClientId, RequestHeader};
 
 /// How long a client waits for a controller that has not spoken yet: as long as Java's and librdkafka's by default.
 const FIRST_NEWS_LIMIT: Duration = Duration::from_secs(30);
@@ -85,14 +85,15 @@ pub struct Connection {
     pub of_follower: OnceLock<bool>,
     /// The broker that made it, if one did.
     pub caller: Caller,
+    pub last_client_id: LastClientId,
     /// For the wait of the request that is being served.
     pub alarm: Alarm,
 }
 
 impl Connection {
     pub fn new(id: u64, listener: Arc<str>, peer: IpAddr, of_controller: bool) -> Connection {
-        let (software, of_follower, caller, alarm) = Default::default();
-        Connection { id, listener, peer, software, of_controller, of_follower, caller, alarm }
+        let (software, of_follower, caller, last_client_id, alarm) = Default::default();
+        Connection { id, listener, peer, software, of_controller, of_follower, caller, last_client_id, alarm }
     }
 }
 
@@ -167,7 +168,8 @@ impl RequestContext<'_> {
 /// A piece of a response.
 #[derive(Clone, Debug)]
 pub enum Part {
-    Bytes(Bytes),
+    /// Nobody else's: what is shared is counted, and the count lies in memory of its own.
+    Bytes(BytesMut),
     /// Sent as it lies in the file. The announced length is kept even if the file fails: the connection is closed then.
     File(FileSlice),
 }
@@ -190,6 +192,13 @@ pub struct Response {
     pub parts: Vec<Part>,
     /// Milliseconds the connection is not read after the response (KIP-219).
     pub throttle_ms: i32,
+}
+
+impl Response {
+    /// All in one piece.
+    pub fn of(bytes: BytesMut, throttle_ms: i32) -> Response {
+        Response { parts: vec![Part::Bytes(bytes)], throttle_ms }
+    }
 }
 
 /// A frame that was taken in.

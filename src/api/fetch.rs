@@ -187,7 +187,7 @@ fn read_request(ctx: &RequestContext<'_>, frame: &[u8]) -> Result<Result<Begun, 
         return Ok(Err(refused_as_a_whole(ctx, &request)));
     }
     let services = ctx.services;
-    let snapshot = services.cluster.load();
+    let snapshot = services.cluster.glance();
     let mut topics = Topics { snapshot: &snapshot, last: None };
     let is_follower = request.replica_id.0 >= 0;
     ctx.connection.of_follower.get_or_init(|| is_follower);
@@ -588,8 +588,7 @@ fn answer(
     let mut out = Writer::new(buf, version >= fetch::FIRST_FLEXIBLE);
     let response = FetchResponse { throttle_ms: 0, error, session_id, partitions: &answers, node_endpoints };
     let cuts = response.encode(&mut out, version);
-    let mut rest = out.buf.freeze();
-    let mut done = 0;
+    let (mut rest, mut done) = (out.buf, 0);
     let mut parts = Vec::with_capacity(2 * answers.len() + 1);
     for ((_, answer), cut) in answers.into_iter().zip(cuts) {
         if let Some(records) = answer.records.into_part() {

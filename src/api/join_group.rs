@@ -54,7 +54,7 @@ fn join(ctx: &RequestContext<'_>, request: JoinGroupRequest) -> Result<Join, Clo
             .collect(),
         require_known_member_id: version >= 4,
         may_skip_assignment: version >= 9,
-        client_id: client_id.into(),
+        client_id,
     })
 }
 

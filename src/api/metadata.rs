@@ -14,7 +14,7 @@ use std::collections::HashSet;
 
 use bytes::BytesMut;
 
-use super::context::{Part, Reply, RequestContext, Response};
+use super::context::{Reply, RequestContext, Response};
 use super::serve::Close;
 use super::throttle;
 use crate::cluster::internal_topics::is_internal;
@@ -222,5 +222,5 @@ fn answer(ctx: &RequestContext<'_>, response: &MetadataResponse<'_>) -> Reply {
     put_response_header(&mut buf, ctx.header.api_key, version, ctx.header.correlation_id);
     let mut out = Writer::new(buf, version >= FIRST_FLEXIBLE);
     response.encode(&mut out, version);
-    Reply::Send(Response { parts: vec![Part::Bytes(out.buf.freeze())], throttle_ms: 0 })
+    Reply::Send(Response::of(out.buf, 0))
 }

@@ -92,7 +92,7 @@ pub fn dispatch<'a, S: Send + 'a>(
     mut frame: Frame<'_>,
     share: S,
 ) -> Served<'a> {
-    let header = match RequestHeader::take(&mut frame) {
+    let header = match RequestHeader::take(&mut frame, &connection.last_client_id) {
         Ok(header) => header,
         Err(error) => return Served::AtOnce(Reply::Close(error.to_string())),
     };

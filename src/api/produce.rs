@@ -34,7 +34,7 @@ use smallvec::SmallVec;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use super::context::{Part, Reply, RequestContext, Response};
+use super::context::{Reply, RequestContext, Response};
 use super::leader_hint::LeaderHints;
 use super::serve::Close;
 use super::throttle;
@@ -98,7 +98,7 @@ enum Pause {
 /// Appends what can be appended at once. The inner error is what is left to do.
 pub fn begin(ctx: &RequestContext<'_>, mut frame: Frame<'_>) -> Result<Result<Reply, Box<Waiting>>, Close> {
     let mut producing = Producing::read(ctx, &frame)?;
-    let snapshot = ctx.services.cluster.load();
+    let snapshot = ctx.services.cluster.glance();
     producing.refuse_as_a_whole(ctx, &frame, &snapshot);
     let left = match producing.append(ctx, &snapshot, &mut frame) {
         Some(pause) => Left::Append(frame.take(), pause),
@@ -475,5 +475,5 @@ fn answer(
     let mut out = Writer::new(buf, version >= produce::FIRST_FLEXIBLE);
     ProduceResponse { throttle_ms, partitions: &partitions, node_endpoints: &hints.endpoints }
         .encode(&mut out, version);
-    Reply::Send(Response { parts: vec![Part::Bytes(out.buf.freeze())], throttle_ms })
+    Reply::Send(Response::of(out.buf, throttle_ms))
 }

@@ -7,7 +7,7 @@
 use bytes::BytesMut;
 use kafka_protocol::protocol::{Decodable, Encodable};
 
-use super::context::{Part, Reply, RequestContext, Response};
+use super::context::{Reply, RequestContext, Response};
 use crate::wire::guard;
 use crate::wire::header::put_response_header;
 
@@ -50,5 +50,5 @@ pub fn encode_as<M: Encodable>(ctx: &RequestContext<'_>, response: &M, version: 
     let mut buf = BytesMut::with_capacity(size + 5);
     put_response_header(&mut buf, api, version, ctx.header.correlation_id);
     response.encode(&mut buf, version).map_err(refused)?;
-    Ok(Reply::Send(Response { parts: vec![Part::Bytes(buf.freeze())], throttle_ms: 0 }))
+    Ok(Reply::Send(Response::of(buf, 0)))
 }

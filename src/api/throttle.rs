@@ -11,7 +11,6 @@
 //! - CreateTopics, DeleteTopics and CreatePartitions: partitions ([`Mutations`](crate::quota::Mutations)).
 
 use std::future::poll_fn;
-use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 
@@ -71,7 +70,7 @@ where
         Reply::Send(mut response) if throttle_ms > 0 => {
             response.throttle_ms = throttle_ms;
             if let Some(Part::Bytes(first)) = response.parts.first_mut() {
-                *first = throttle_time::set(mem::take(first), ctx.header.api_key, ctx.version(), throttle_ms);
+                throttle_time::set(first, ctx.header.api_key, ctx.version(), throttle_ms);
             }
             Reply::Send(response)
         }

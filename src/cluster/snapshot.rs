@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 
 use crate::types::{BrokerId, Endpoint, LeaderEpoch, TopicId};
 
@@ -84,6 +84,10 @@ impl Cluster {
     }
     pub fn load(&self) -> Arc<Snapshot> {
         self.current.load_full()
+    }
+    /// For a look that is over at once: nothing is counted that other threads count in too.
+    pub fn glance(&self) -> Guard<Arc<Snapshot>> {
+        self.current.load()
     }
     /// Applies `change` to a copy and publishes it. One caller at a time.
     pub fn update(&self, change: impl FnOnce(&mut Snapshot)) {

@@ -205,6 +205,7 @@ async fn one_request(
                 Some(share) => share,
                 None => {
                     writer.flush(stream, clock, active_at).await?;
+                    writer.time_passes();
                     taking.await
                 }
             });
@@ -229,18 +230,24 @@ async fn one_request(
     standing.serving.store(true, Ordering::Relaxed);
     let served = api::dispatch(&shared.services, connection, reader.frame(size), share);
     reader.release();
-    let reply = match served {
-        Served::AtOnce(reply) => reply,
-        Served::Later(mut serving) => match at_once(serving.as_mut()).await {
+    // An answer is queued before anything is waited for: a connection that waits has no room for one.
+    let (mut throttle_ms, serving) = match served {
+        Served::AtOnce(reply) => (queue(reply, writer)?, None),
+        Served::Later(serving) => (0, Some(serving)),
+    };
+    if let Some(mut serving) = serving {
+        let reply = match at_once(serving.as_mut()).await {
             Some(reply) => reply,
             None => {
                 writer.flush(stream, clock, active_at).await?;
+                writer.time_passes();
                 unless_gone(serving.as_mut(), stream).await?
             }
-        },
-    };
+        };
+        throttle_ms = queue(reply, writer)?;
+    }
     standing.serving.store(false, Ordering::Relaxed);
-    give(reply, stream, clock, active_at, writer).await
+    give(throttle_ms, stream, clock, active_at, writer).await
 }
 
 /// The answer, unless the peer closes before it is there: then what the request waits on forgets it. One that sent more
@@ -274,31 +281,32 @@ async fn still_there(stream: &mut dyn Stream) -> Result<(), End> {
     .await
 }
 
-/// Queues an answer, and writes it when it should not wait for others. A throttled client has its answer at once and is
-/// not read from until its time is over (KIP-219).
+/// Queues an answer; milliseconds its client is not read from then.
+fn queue(reply: Reply, writer: &mut ResponseWriter) -> Result<i32, End> {
+    match reply {
+        Reply::Nothing { throttle_ms } => Ok(throttle_ms),
+        Reply::Close(reason) => Err(End::Refused(reason)),
+        Reply::Send(response) => {
+            let throttle_ms = response.throttle_ms;
+            writer.queue(response)?;
+            Ok(throttle_ms)
+        }
+    }
+}
+
+/// Writes what is queued when it should not wait for others. A throttled client has its answer at once and is not read from
+/// until its time is over (KIP-219).
 async fn give(
-    reply: Reply,
+    throttle_ms: i32,
     stream: &mut dyn Stream,
     clock: &dyn Clock,
     active_at: &AtomicI64,
     writer: &mut ResponseWriter,
 ) -> Result<(), End> {
-    match reply {
-        Reply::Nothing { throttle_ms: 0 } => {}
-        Reply::Nothing { throttle_ms } => {
-            writer.flush(stream, clock, active_at).await?;
-            silence(throttle_ms).await;
-        }
-        Reply::Close(reason) => return Err(End::Refused(reason)),
-        Reply::Send(response) => {
-            let throttle_ms = response.throttle_ms;
-            writer.queue(response)?;
-            if throttle_ms > 0 || writer.queued() >= ENOUGH {
-                writer.flush(stream, clock, active_at).await?;
-            }
-            silence(throttle_ms).await;
-        }
+    if throttle_ms > 0 || writer.queued() >= ENOUGH {
+        writer.flush(stream, clock, active_at).await?;
     }
+    silence(throttle_ms).await;
     Ok(())
 }
 
@@ -341,7 +349,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::api::{Part, Response};
+    use crate::api::Response;
     use crate::clock::ManualClock;
     use crate::sim::brokers::Inline;
 
@@ -350,9 +358,9 @@ mod tests {
         let (mut client, mut server) = duplex(1_000);
         let mut writer = ResponseWriter::new(Arc::default(), Arc::new(Inline));
         let (clock, active_at) = (ManualClock::at(0), AtomicI64::new(0));
-        let response = Response { parts: vec![Part::Bytes("abc".into())], throttle_ms: 500 };
         let begun = Instant::now();
-        let mut giving = Box::pin(give(Reply::Send(response), &mut server, &clock, &active_at, &mut writer));
+        let throttle_ms = queue(Reply::Send(Response::of("abc"[..].into(), 500)), &mut writer).expect("no end");
+        let mut giving = Box::pin(give(throttle_ms, &mut server, &clock, &active_at, &mut writer));
         assert!((&mut giving).now_or_never().is_none());
         let mut answer = [0; 7];
         client.read_exact(&mut answer).await.expect("written");
@@ -360,10 +368,10 @@ mod tests {
         giving.await.expect("no end");
         assert_eq!(begun.elapsed().as_millis(), 500);
         // One that is owed no answer is not read from either; what others are owed leaves first.
-        let response = Response { parts: vec![Part::Bytes("def".into())], throttle_ms: 0 };
-        give(Reply::Send(response), &mut server, &clock, &active_at, &mut writer).await.expect("no end");
-        let mut giving =
-            Box::pin(give(Reply::Nothing { throttle_ms: 300 }, &mut server, &clock, &active_at, &mut writer));
+        assert_eq!(queue(Reply::Send(Response::of("def"[..].into(), 0)), &mut writer).expect("no end"), 0);
+        give(0, &mut server, &clock, &active_at, &mut writer).await.expect("no end");
+        let throttle_ms = queue(Reply::Nothing { throttle_ms: 300 }, &mut writer).expect("no end");
+        let mut giving = Box::pin(give(throttle_ms, &mut server, &clock, &active_at, &mut writer));
         assert!((&mut giving).now_or_never().is_none());
         client.read_exact(&mut answer).await.expect("written");
         assert_eq!(&answer, b"\0\0\0\x03def");

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::listener::Stream;
@@ -55,9 +54,9 @@ const SEND_FILE_STEP: usize = 1 << 20;
 
 /// What the next write begins with, in order.
 #[derive(Debug)]
-enum Piece {
+enum Piece<'a> {
     Prefix([u8; 4]),
-    Bytes(Bytes),
+    Bytes(&'a [u8]),
     /// Of the file buffer, with where it was read from.
     Buffer(Range<usize>, FileSlice),
     /// Was in the file buffer, and is read again before it is written.
@@ -70,6 +69,8 @@ pub struct ResponseWriter {
     /// Where in `queue` each response ends, with its size as it is sent.
     responses: Vec<(usize, [u8; 4])>,
     queued: usize,
+    /// Since the connection last moved a byte.
+    time_passed: bool,
     buffers: Arc<FileBuffers>,
     spawner: Arc<dyn Spawner>,
 }
@@ -82,7 +83,13 @@ pub struct TooLong(usize);
 impl ResponseWriter {
     /// `spawner` has the pool for reads that wait for a device.
     pub fn new(buffers: Arc<FileBuffers>, spawner: Arc<dyn Spawner>) -> ResponseWriter {
-        ResponseWriter { queue: Vec::new(), responses: Vec::new(), queued: 0, buffers, spawner }
+        ResponseWriter { queue: Vec::new(), responses: Vec::new(), queued: 0, time_passed: false, buffers, spawner }
+    }
+
+    /// A request was waited for: until then, answers are written in the moment in which their requests were read, and that
+    /// moment is known.
+    pub fn time_passes(&mut self) {
+        self.time_passed = true;
     }
 
     /// Bytes waiting to be written.
@@ -99,7 +106,7 @@ impl ResponseWriter {
         Ok(())
     }
 
-    /// Writes what is queued. `progress` is set to the time of every write that moved something.
+    /// Writes what is queued. `progress` is set to the time of every write that moved something after a wait.
     pub async fn flush(&mut self, stream: &mut dyn Stream, clock: &dyn Clock, progress: &AtomicI64) -> io::Result<()> {
         if self.responses.is_empty() {
             return Ok(());
@@ -110,7 +117,7 @@ impl ResponseWriter {
             self.buffers.put(buffer);
         }
         let written = written?;
-        if written > 0 {
+        if written > 0 && mem::take(&mut self.time_passed) {
             progress.store(clock.monotonic_ms(), Ordering::Relaxed);
         }
         if written < self.queued {
@@ -192,7 +199,7 @@ impl ResponseWriter {
             for part in self.queue.get(begin..end).unwrap_or_default() {
                 match part {
                     Part::Bytes(bytes) if bytes.is_empty() => {}
-                    Part::Bytes(bytes) => out.pieces.push(Piece::Bytes(bytes.clone())),
+                    Part::Bytes(bytes) => out.pieces.push(Piece::Bytes(bytes)),
                     Part::File(slice) => {
                         let mut done = 0;
                         let mut copied = copied_first(slice);
@@ -248,7 +255,7 @@ impl ResponseWriter {
 struct Gather<'a> {
     buffers: &'a Arc<FileBuffers>,
     spawner: &'a dyn Spawner,
-    pieces: Vec<Piece>,
+    pieces: Vec<Piece<'a>>,
     buffer: Option<Box<[u8]>>,
     filled: usize,
     /// Bytes of the first pieces that the peer has already.
@@ -448,7 +455,7 @@ fn unreadable(error: io::Error) -> io::Error {
     error
 }
 
-impl Piece {
+impl Piece<'_> {
     fn len(&self) -> usize {
         match self {
             Piece::Prefix(bytes) => bytes.len(),
@@ -457,7 +464,7 @@ impl Piece {
         }
     }
 
-    fn bytes<'a>(&'a self, buffer: &'a [u8]) -> &'a [u8] {
+    fn bytes<'s>(&'s self, buffer: &'s [u8]) -> &'s [u8] {
         match self {
             Piece::Prefix(bytes) => bytes,
             Piece::Bytes(bytes) => bytes,
@@ -474,6 +481,7 @@ mod tests {
     use crate::sim::brokers::Inline;
     use crate::storage::disk::{Disk, Open};
     use crate::storage::disk_real::RealDisk;
+    use bytes::BytesMut;
     use tokio::io::{AsyncRead, AsyncReadExt, duplex};
 
     /// Has every second page in the cache and tells how often it was waited for.
@@ -513,7 +521,7 @@ mod tests {
     }
 
     fn bytes(length: usize) -> Part {
-        Part::Bytes(vec![9; length].into())
+        Part::Bytes(BytesMut::from(&vec![9; length][..]))
     }
 
     /// What the clock says while [`assert_peer_reads`] writes.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, RwLock};
 
 use super::checkpoint;
@@ -235,8 +235,9 @@ impl Log {
         self.home.load_full()
     }
 
-    pub fn config(&self) -> Arc<TopicConfig> {
-        self.config.load_full()
+    /// As it is now; to be cloned by who keeps it.
+    pub fn config(&self) -> Guard<Arc<TopicConfig>> {
+        self.config.load()
     }
 
     /// Takes effect at once; segments are rolled by it from the next append on.

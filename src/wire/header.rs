@@ -9,8 +9,10 @@
 //! ```
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use bytes::{Buf, BufMut, BytesMut};
+use parking_lot::Mutex;
 
 use super::api_versions::ApiKey;
 
@@ -22,7 +24,24 @@ pub struct RequestHeader {
     pub api_version: i16,
     /// Echoed unchanged; any number.
     pub correlation_id: i32,
-    pub client_id: Option<Box<str>>,
+    pub client_id: Option<Arc<str>>,
+}
+
+/// The client id of a connection's last request: the next has the same, nearly always, and no memory of its own for it.
+#[derive(Debug, Default)]
+pub struct LastClientId(Mutex<Option<Arc<str>>>);
+
+impl LastClientId {
+    fn same_or_new(&self, bytes: &[u8]) -> Arc<str> {
+        let mut last = self.0.lock();
+        if let Some(same) = last.as_ref().filter(|last| last.as_bytes() == bytes) {
+            return Arc::clone(same);
+        }
+        let new: Arc<str> =
+            std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into(), Arc::from);
+        *last = Some(Arc::clone(&new));
+        new
+    }
 }
 
 /// Why a request cannot be answered, or an answer not be read. Kafka closes the connection for each of these.
@@ -41,17 +60,20 @@ pub enum HeaderError {
 }
 
 impl RequestHeader {
-    /// Takes the header off the front of `frame`; what is left is the body.
-    pub fn take(frame: &mut (impl Buf + Deref<Target = [u8]>)) -> Result<RequestHeader, HeaderError> {
+    /// Takes the header off the front of `frame`; what is left is the body. `last` is its connection's.
+    pub fn take(
+        frame: &mut (impl Buf + Deref<Target = [u8]>),
+        last: &LastClientId,
+    ) -> Result<RequestHeader, HeaderError> {
         let mut rest: &[u8] = frame;
-        let header = RequestHeader::read(&mut rest)?;
+        let header = RequestHeader::read(&mut rest, last)?;
         let body_at = frame.len() - rest.len();
         frame.advance(body_at);
         Ok(header)
     }
 
     /// Reads the header and leaves `bytes` at the body.
-    pub fn read(bytes: &mut &[u8]) -> Result<RequestHeader, HeaderError> {
+    pub fn read(bytes: &mut &[u8], last: &LastClientId) -> Result<RequestHeader, HeaderError> {
         let key = bytes.try_get_i16().map_err(|_| HeaderError::Truncated)?;
         let api_version = bytes.try_get_i16().map_err(|_| HeaderError::Truncated)?;
         let correlation_id = bytes.try_get_i32().map_err(|_| HeaderError::Truncated)?;
@@ -63,7 +85,7 @@ impl RequestHeader {
             return Err(HeaderError::UnsupportedVersion { api: api_key, version: api_version });
         }
         let version = api_key.request_header_version(api_version);
-        let client_id = if version >= 1 { read_client_id(bytes)? } else { None };
+        let client_id = if version >= 1 { read_client_id(bytes, last)? } else { None };
         if version >= 2 {
             skip_tagged_fields(bytes).ok_or(HeaderError::TaggedFields)?;
         }
@@ -71,13 +93,13 @@ impl RequestHeader {
     }
 }
 
-fn read_client_id(bytes: &mut &[u8]) -> Result<Option<Box<str>>, HeaderError> {
+fn read_client_id(bytes: &mut &[u8], last: &LastClientId) -> Result<Option<Arc<str>>, HeaderError> {
     let length = bytes.try_get_i16().map_err(|_| HeaderError::Truncated)?;
     // Any negative length is null, and what is not UTF-8 is served too: seen on a live 3.9.1.
     let Ok(length) = usize::try_from(length) else { return Ok(None) };
     let (text, rest) = bytes.split_at_checked(length).ok_or(HeaderError::Truncated)?;
     *bytes = rest;
-    Ok(Some(std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text).into(), Box::from)))
+    Ok(Some(last.same_or_new(text)))
 }
 
 /// Unknown tags are skipped, never an error.
@@ -167,7 +189,7 @@ mod tests {
             for version in row.min_version..=row.max_version {
                 for client_id in [None, Some(""), Some("rdkafka")] {
                     let mut frame = encoded(row.key, version, client_id);
-                    let header = RequestHeader::take(&mut frame).expect("valid");
+                    let header = RequestHeader::take(&mut frame, &LastClientId::default()).expect("valid");
                     assert_eq!((header.api_key, header.api_version), (row.key, version));
                     assert_eq!(header.correlation_id, -7);
                     let named = row.key.request_header_version(version) >= 1;
@@ -209,13 +231,13 @@ mod tests {
     fn every_truncation_is_an_error() {
         let whole = encoded(ApiKey::Metadata, 12, Some("c"));
         for end in 0..whole.len() - b"body".len() {
-            assert!(RequestHeader::read(&mut &whole[..end]).is_err(), "{end} bytes");
+            assert!(RequestHeader::read(&mut &whole[..end], &LastClientId::default()).is_err(), "{end} bytes");
         }
     }
 
     #[test]
     fn refuses_what_is_not_served() {
-        let read = |bytes: &[u8]| RequestHeader::read(&mut &bytes[..]);
+        let read = |bytes: &[u8]| RequestHeader::read(&mut &bytes[..], &LastClientId::default());
         assert_eq!(read(&[0x7f, 0xff, 0, 0, 0, 0, 0, 1, 0xff, 0xff]), Err(HeaderError::UnknownApi(32767)));
         assert_eq!(read(&[0, 26, 0, 0, 0, 0, 0, 1, 0xff, 0xff]), Err(HeaderError::NotServed(ApiKey::EndTxn)));
         assert_eq!(
@@ -230,15 +252,32 @@ mod tests {
 
     #[test]
     fn odd_client_ids_are_served() {
-        let client_id = |bytes: &[u8]| RequestHeader::read(&mut &bytes[..]).map(|header| header.client_id);
+        let client_id = |bytes: &[u8]| {
+            RequestHeader::read(&mut &bytes[..], &LastClientId::default()).map(|header| header.client_id)
+        };
         assert_eq!(client_id(&[0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xfe]), Ok(None));
         assert_eq!(client_id(&[0, 3, 0, 1, 0, 0, 0, 1, 0, 1, 0xff]), Ok(Some("\u{fffd}".into())));
     }
 
     #[test]
+    fn a_client_id_is_kept_for_as_long_as_requests_have_it() {
+        let last = LastClientId::default();
+        let client_id = |bytes: &[u8]| {
+            let frame = [&[0, 3, 0, 1, 0, 0, 0, 1, 0, bytes.len() as u8][..], bytes].concat();
+            RequestHeader::read(&mut &frame[..], &last).expect("valid").client_id.expect("named")
+        };
+        let first = client_id(b"one");
+        assert!(Arc::ptr_eq(&first, &client_id(b"one")));
+        assert_eq!((&*client_id(b"another"), &*client_id(b"on"), &*client_id(b"one")), ("another", "on", "one"));
+        // What is no UTF-8 is never the same: others may look like it.
+        assert_eq!((&*client_id(b"\xff"), &*client_id(b"\xfe")), ("\u{fffd}", "\u{fffd}"));
+        assert_eq!(&*client_id(b""), "");
+    }
+
+    #[test]
     fn api_versions_of_any_version_is_let_through() {
         let mut frame = encoded(ApiKey::ApiVersions, 99, Some("new"));
-        assert_eq!(RequestHeader::take(&mut frame).map(|h| h.api_version), Ok(99));
+        assert_eq!(RequestHeader::take(&mut frame, &LastClientId::default()).map(|h| h.api_version), Ok(99));
     }
 
     #[test]

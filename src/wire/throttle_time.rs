@@ -1,7 +1,5 @@
 //! Where `throttle_time_ms` stands in a response, so that it can be set when the rest is written already.
 
-use bytes::{Bytes, BytesMut};
-
 use super::api_versions::ApiKey;
 
 /// Bytes of the body before `throttle_time_ms`. `None`: that version does not have it, or has it behind what varies in
@@ -64,19 +62,18 @@ pub fn place(api: ApiKey, version: i16) -> Option<usize> {
     (version >= since).then_some(place)
 }
 
-/// Sets it in `answer`, header and body; bytes that nobody else holds are not copied.
-pub fn set(answer: Bytes, api: ApiKey, version: i16, ms: i32) -> Bytes {
-    let Some(place) = place(api, version) else { return answer };
+/// Sets it in `answer`, header and body.
+pub fn set(answer: &mut [u8], api: ApiKey, version: i16, ms: i32) {
+    let Some(place) = place(api, version) else { return };
     let header = 4 + usize::from(api.response_header_version(version) >= 1);
-    let mut bytes = answer.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
-    if let Some(field) = bytes.get_mut(header + place..header + place + 4) {
+    if let Some(field) = answer.get_mut(header + place..header + place + 4) {
         field.copy_from_slice(&ms.to_be_bytes());
     }
-    bytes.freeze()
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
     use kafka_protocol::messages::*;
     use kafka_protocol::protocol::Encodable;
 
@@ -150,7 +147,11 @@ mod tests {
 
     #[test]
     fn it_is_set_behind_either_header() {
-        let set = |api, version, answer: &'static [u8]| set(Bytes::from_static(answer), api, version, 0x0102_0304);
+        let set = |api, version, answer: &[u8]| {
+            let mut answer = answer.to_vec();
+            set(&mut answer, api, version, 0x0102_0304);
+            answer
+        };
         assert_eq!(&set(Api::Heartbeat, 1, b"corr\0\0\0\0rest")[..], b"corr\x01\x02\x03\x04rest");
         assert_eq!(&set(Api::Heartbeat, 4, b"corr\0\0\0\0\0rest")[..], b"corr\0\x01\x02\x03\x04rest");
         assert_eq!(&set(Api::Heartbeat, 0, b"corr\0\0\0\0")[..], b"corr\0\0\0\0");

@@ -6,6 +6,8 @@
 
 use std::io;
 
+use bytes::Bytes;
+
 use super::Answer;
 use super::records::{Records, refused};
 use crate::api::context::Services;
@@ -44,7 +46,7 @@ pub async fn down(services: &Services, version: i16, answers: &mut [Answer]) {
     for (at, outcome) in converted.unwrap_or_default() {
         let Some((_, answer)) = answers.get_mut(at) else { continue };
         match outcome {
-            Ok(bytes) => answer.records = Records::Converted(bytes.into()),
+            Ok(bytes) => answer.records = Records::Converted(Bytes::from(bytes).into()),
             Err(code) => *answer = refused(answer.partition, code),
         }
     }

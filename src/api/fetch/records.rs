@@ -1,6 +1,6 @@
 //! The records of a fetch answer: from the file as they lie there, or converted for a client that knows only old formats.
 
-use bytes::Bytes;
+use bytes::BytesMut;
 
 use crate::api::context::{Part, Services};
 use crate::config::topic::CompressionType;
@@ -21,7 +21,7 @@ pub enum Records {
         slice: FileSlice,
         from: Offset,
     },
-    Converted(Bytes),
+    Converted(BytesMut),
 }
 
 impl Payload for Records {

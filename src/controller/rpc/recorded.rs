@@ -33,7 +33,7 @@ fn exchange<R: Request>(line: &str) -> Exchange<R> {
     let version = version.parse().expect("a version");
     let (request_frame, response_frame) = (Bytes::from(bytes(request)), Bytes::from(bytes(response)));
     let mut request = BytesMut::from(&request_frame[..]);
-    let header = RequestHeader::take(&mut request).expect("a header");
+    let header = RequestHeader::take(&mut request, &Default::default()).expect("a header");
     let mut response = BytesMut::from(&response_frame[..]);
     take_response_header(&mut response, header.api_key, version).expect("a header");
     Exchange {

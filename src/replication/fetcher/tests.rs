@@ -72,7 +72,7 @@ impl Connector for Stand {
 impl Link for Wire {
     async fn ask(&mut self, request: Bytes) -> io::Result<BytesMut> {
         let mut body = BytesMut::from(&request[..]);
-        let header = RequestHeader::take(&mut body).expect("a header");
+        let header = RequestHeader::take(&mut body, &Default::default()).expect("a header");
         let mut out = BytesMut::new();
         put_response_header(&mut out, header.api_key, header.api_version, header.correlation_id);
         if std::mem::take(&mut *self.leader.cuts.lock()) {

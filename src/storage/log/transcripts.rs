@@ -53,7 +53,7 @@ fn check(script: &str) {
             None if command == "retain" => drop(log.apply_retention(clock.wall_ms()).unwrap()),
             None => {
                 let (key, value) = command.split_once('=').unwrap_or_else(|| panic!("{line}"));
-                let mut config = (*log.config()).clone();
+                let mut config = TopicConfig::clone(&log.config());
                 match key {
                     "segment.bytes" => config.segment_bytes = number(value) as i32,
                     "segment.ms" => config.segment_ms = number(value),

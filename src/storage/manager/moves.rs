@@ -129,7 +129,7 @@ impl LogManager {
             partition_metadata::write(disk, path, log.topic_id())?;
         }
         let home = FileHome::new(self.around.disk.clone(), self.around.cache.clone(), path.to_path_buf());
-        let params = self.params(log.topic_partition(), log.topic_id(), log.config(), true, false);
+        let params = self.params(log.topic_partition(), log.topic_id(), Arc::clone(&log.config()), true, false);
         recovery::load(&state.dir, home, LoadParams { fresh: true, ..params })
     }
 

@@ -54,7 +54,7 @@ impl Connector for ToOther {
 impl Link for OtherLink {
     async fn ask(&mut self, request: Bytes) -> io::Result<BytesMut> {
         let mut body = BytesMut::from(&request[..]);
-        let header = RequestHeader::take(&mut body).expect("a header");
+        let header = RequestHeader::take(&mut body, &Default::default()).expect("a header");
         let correlation = header.correlation_id.to_be_bytes();
         self.other.asked.lock().push((header, body.freeze()));
         match self.does {

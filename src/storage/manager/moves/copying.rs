@@ -1,6 +1,7 @@
 //! How a copy grows: chunk after chunk, after what the log has lost is cut from it.
 
 use std::io;
+use std::sync::Arc;
 
 use crate::storage::entry::read_up_to;
 use crate::storage::log::{AppendError, Log, ReadError};
@@ -20,7 +21,7 @@ pub enum Step {
 /// Appends a chunk of `log` to `future`, after cutting what `log` does not have (any more).
 pub fn copy(log: &Log, future: &Log, buffer: &mut Vec<u8>) -> io::Result<Step> {
     agree(log, future)?;
-    future.set_config(log.config());
+    future.set_config(Arc::clone(&log.config()));
     let (from, end) = (future.log_end(), log.log_end());
     let read = match log.read(from, end, CHUNK, true) {
         Ok(read) => read,
