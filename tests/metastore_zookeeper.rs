@@ -16,6 +16,7 @@ use klamm::metastore::zookeeper::{Login, ZooKeeper, ZooKeeperConfig};
 use klamm::metastore::{CreateMode, Error, Metastore, MultiError, Op, SessionState, Sessions, conformance};
 use klamm::spawn::{Spawner, Task};
 use zookeeper::Server;
+use zookeeper_client as zk;
 use zookeeper_proxy::Proxy;
 
 struct Tokio;
@@ -66,6 +67,23 @@ async fn conforms() {
     let outside = session(server.address(), 6_000).await;
     let names = outside.children("/klamm/one").await.unwrap();
     assert_eq!(names.len(), conformance::CASES.len());
+}
+
+/// Of Kafka it was reported that it wanted the right to create below the root though its chroot was there (KAFKA-12866).
+#[tokio::test]
+async fn a_chroot_that_is_there_needs_no_right_to_make_it() {
+    let Some(server) = Server::start().await else { return };
+    let operator = zk::Client::connect(&server.address()).await.unwrap();
+    let open = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    operator.create("/there", b"", &open).await.unwrap();
+    operator.set_acl("/", &[zk::Acl::new(zk::Permission::READ, zk::AuthId::anyone())], None).await.unwrap();
+
+    let store = session(server.address() + "/there", 6_000).await;
+    store.create("/a", Some(data("x")), CreateMode::Persistent).await.unwrap();
+    session(server.address() + "/there/below/it", 6_000).await;
+    let refused = ensemble(server.address() + "/missing", 6_000).open_session().await.map(|_| ()).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("chroot /missing: "), "{refused}");
 }
 
 #[tokio::test]

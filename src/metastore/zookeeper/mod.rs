@@ -83,7 +83,12 @@ impl ZooKeeper {
         let client = self.way.begin().await.map_err(|error| self.cannot(error))?;
         if let Some(chroot) = &self.way.to.chroot {
             let open = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-            while let Err(error) = client.mkdir(chroot, &open).await {
+            // The server asks for the right to create before it looks whether there is something to be created.
+            let made = async || match client.check_stat(chroot).await? {
+                Some(_) => Ok(()),
+                None => client.mkdir(chroot, &open).await,
+            };
+            while let Err(error) = made().await {
                 if !convert::is_lost(&error) || client.state().is_terminated() {
                     return Err(self.cannot(format!("chroot {chroot}: {error}")));
                 }
