@@ -1,6 +1,7 @@
 //! What a broker says in its log of clients that have fallen into a trap: each once, with who it is.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -106,8 +107,34 @@ async fn await_coordinator(client: &mut Client) {
     panic!("there never was a coordinator");
 }
 
-#[test]
-fn every_trap_is_told_once_with_who_fell_into_it() {
+/// An address of this machine by which others know it, if it has one.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // Nothing is sent.
+    socket.connect((STRANGER, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// Kept for documentation by RFC 5737: nobody has it.
+const STRANGER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// A broker that sends everybody to their own machine.
+async fn sends_home(log: &Log) {
+    let world = World::new(1);
+    let advertised = format!("advertised.listeners=PLAINTEXT://localhost:{}", World::port(1));
+    let broker = world.start(1, None, &[advertised]).expect("a configuration");
+    let local = [Some(Ipv4Addr::LOCALHOST.into()), own_address()].into_iter().flatten().map(|peer| (peer, 0));
+    let stranger = (IpAddr::from(STRANGER), 1);
+    for (peer, times) in local.chain([stranger, stranger]) {
+        let mut client = Client::connect_from(&world, 1, peer).await;
+        client.metadata_until(|metadata| metadata.controller_id == 1).await;
+        let who = ["WARN", "two-brokers", &peer.to_string(), "is sent to localhost"];
+        assert_eq!(log.count(&who), times, "{peer}");
+    }
+    broker.stop().await.expect("no panic").expect("an orderly end");
+}
+
+fn listened_to(scenario: impl AsyncFnOnce(&Log)) {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
@@ -115,4 +142,14 @@ fn every_trap_is_told_once_with_who_fell_into_it() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.expect("a runtime").block_on(scenario(&log));
     });
+}
+
+#[test]
+fn every_trap_is_told_once_with_who_fell_into_it() {
+    listened_to(scenario);
+}
+
+#[test]
+fn who_is_sent_to_its_own_machine_is_told_of_unless_that_is_the_brokers() {
+    listened_to(sends_home);
 }

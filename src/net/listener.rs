@@ -57,6 +57,7 @@ pub type OpenStream = Box<dyn FnOnce() -> io::Result<Box<dyn Stream>> + Send>;
 
 /// An accepted connection.
 pub struct Incoming {
+    /// Of an IPv4 peer its IPv4 address, also where the socket is one of IPv6.
     pub peer: IpAddr,
     /// As logged: address and port.
     pub peer_name: String,

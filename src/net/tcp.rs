@@ -225,6 +225,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_ipv4_peer_of_a_listener_on_every_address_is_an_ipv4_peer() {
+        let tcp = Tcp::bind(&listener("", 0), &BrokerConfig::default()).expect("bound");
+        tcp.start().expect("listening");
+        let client = TcpStream::connect((Ipv4Addr::LOCALHOST, tcp.port())).await.expect("connected");
+        let incoming = tcp.accept().await.expect("accepted");
+        assert_eq!(incoming.peer, Ipv4Addr::LOCALHOST);
+        assert_eq!(incoming.peer_name, client.local_addr().expect("address").to_string());
+    }
+
+    #[tokio::test]
     async fn says_what_is_wrong_with_an_address() {
         let config = BrokerConfig::default();
         let tcp = Tcp::bind(&listener("", 0), &config).expect("bound");

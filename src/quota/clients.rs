@@ -129,8 +129,8 @@ impl ClientQuotas {
         }
     }
 
-    /// Counts bytes of a fetch answer; milliseconds to wait. Is there anything to wait for, the answer is not to be given
-    /// and its bytes are not counted.
+    /// Counts bytes of a fetch answer; milliseconds to wait. Is there anything to wait for, the answer is not to be given:
+    /// `not_fetched` takes its bytes back.
     pub fn fetched(&self, client: Client<'_>, bytes: usize, now_ms: i64) -> i32 {
         on_the_wire(bytes_over(&self.fetch, client, bytes, now_ms))
     }

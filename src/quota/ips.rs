@@ -95,10 +95,11 @@ mod tests {
         let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
         assert_eq!(quotas.connected(a, 0), 0);
         quotas.set(None, Some(1));
-        quotas.set(Some(b), Some(2));
+        let in_ipv6_clothes = |text: &str| text.parse::<IpAddr>().expect("an address");
+        quotas.set(Some(in_ipv6_clothes("::ffff:10.0.0.2")), Some(2));
         let welcome = |ip, now_ms| (0..100).filter(|_| quotas.connected(ip, now_ms) == 0).count();
         assert_eq!((welcome(a, 0), welcome(b, 0)), (10, 20));
-        assert_eq!(welcome("::ffff:10.0.0.1".parse().expect("an address"), 0), 0, "the same in IPv6 clothes");
+        assert_eq!(welcome(in_ipv6_clothes("::ffff:10.0.0.1"), 0), 0, "the same address");
         assert_eq!(quotas.connected(a, 10_000), 1_000, "that second is not over");
         assert_eq!(welcome(a, 11_000), 10);
         quotas.set(Some(b), None);

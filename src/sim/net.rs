@@ -28,7 +28,8 @@ const ANSWER_LIMIT: usize = 64 << 20;
 /// By who connects, and where to.
 type Ways = HashMap<(BrokerId, u16), Arc<Way>>;
 
-type Waiting = mpsc::UnboundedSender<SimStream>;
+/// Connections with their peers.
+type Waiting = mpsc::UnboundedSender<(IpAddr, SimStream)>;
 
 /// The network; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +44,7 @@ pub struct SimListener {
     name: Arc<str>,
     port: u16,
     net: SimNet,
-    waiting: tokio::sync::Mutex<Option<mpsc::UnboundedReceiver<SimStream>>>,
+    waiting: tokio::sync::Mutex<Option<mpsc::UnboundedReceiver<(IpAddr, SimStream)>>>,
 }
 
 impl SimNet {
@@ -51,11 +52,16 @@ impl SimNet {
         SimListener { name: name.into(), port, net: self.clone(), waiting: tokio::sync::Mutex::new(None) }
     }
 
+    /// From the machine on which all brokers are.
     pub fn connect(&self, port: u16) -> io::Result<DuplexStream> {
+        self.connect_from(Ipv4Addr::LOCALHOST.into(), port)
+    }
+
+    pub fn connect_from(&self, peer: IpAddr, port: u16) -> io::Result<DuplexStream> {
         let (ours, theirs) = duplex(IN_FLIGHT);
         let listening = self.listening.lock().get(&port).cloned();
         listening
-            .and_then(|waiting| waiting.send(theirs.into()).ok())
+            .and_then(|waiting| waiting.send((peer, theirs.into())).ok())
             .map(|()| ours)
             .ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
@@ -280,12 +286,12 @@ impl Listener for SimListener {
 
     async fn accept(&self) -> io::Result<Incoming> {
         let mut waiting = self.waiting.lock().await;
-        let stream = match waiting.as_mut() {
+        let (peer, stream) = match waiting.as_mut() {
             Some(waiting) => waiting.recv().await.ok_or(io::ErrorKind::NotConnected)?,
             None => std::future::pending().await,
         };
         Ok(Incoming {
-            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            peer,
             peer_name: "sim".to_owned(),
             open: Box::new(move || Ok(Box::new(stream) as Box<dyn Stream>)),
         })

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -28,15 +29,20 @@ pub struct Client {
 impl Client {
     /// Waits until the broker listens.
     pub async fn connect(world: &World, broker: i32) -> Client {
-        Client::connect_as(world, broker, "two-brokers").await
+        Client::connect_from(world, broker, Ipv4Addr::LOCALHOST.into()).await
     }
 
     /// As [`Client::connect`], with a client id.
     pub async fn connect_as(world: &World, broker: i32, id: &'static str) -> Client {
+        Client { client_id: id, ..Client::connect_from(world, broker, Ipv4Addr::LOCALHOST.into()).await }
+    }
+
+    /// As [`Client::connect`], from a machine of this address.
+    pub async fn connect_from(world: &World, broker: i32, peer: IpAddr) -> Client {
         for _ in 0..60_000 {
-            if let Ok(stream) = world.net.connect(World::port(broker)) {
+            if let Ok(stream) = world.net.connect_from(peer, World::port(broker)) {
                 let trace = world.trace.clone();
-                return Client { stream, client_id: id, broker, correlation: 0, trace };
+                return Client { stream, client_id: "two-brokers", broker, correlation: 0, trace };
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -90,8 +90,9 @@ fn dynamic_values_reach_the_topic_defaults() {
     let none = Texts::new();
     let topics = Layers { fixed: &fixed, default: &default, own: &own }.topic_defaults();
     assert_eq!((topics.retention_ms, topics.segment_bytes, topics.flush_ms), (66_666, 5_000_000, 900));
-    let topics = Layers { fixed: &fixed, default: &default, own: &none }.topic_defaults();
-    assert_eq!(topics.retention_ms, 77_777);
+    let layers = Layers { fixed: &fixed, default: &default, own: &none };
+    assert_eq!(layers.topic_defaults().retention_ms, 77_777);
+    assert_eq!(layers.resolve().unwrap().properties, fixed.properties, "what the file says stays what the file says");
     let topics = Layers { fixed: &fixed, default: &none, own: &none }.topic_defaults();
     assert_eq!(topics.retention_ms, 86_400_000);
 }
