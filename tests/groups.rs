@@ -167,6 +167,40 @@ fn a_stop_answers_joins_that_wait() {
     });
 }
 
+/// Of Kafka it was reported that timers stood still when the wall clock was set back (KAFKA-4051). Here a member is silent for
+/// two thirds of its session, then for all of it, and a fetch waits.
+#[test]
+fn a_wall_clock_that_is_set_ends_no_session_and_no_wait_before_its_time_or_after() {
+    for jump_ms in [-3_600_000, 7_200_000] {
+        run(async move {
+            let world = World::new(1);
+            let (broker, mut client) = start(&world, None, &[]).await;
+            let topic = client.create("t").await;
+            let id = member(&mut client, GROUP).await;
+            assert_eq!(commit_for(&mut client, GROUP, Some((&id, 1)), 5).await, 0);
+            let mut reader = Client::connect(&world, 1).await;
+            reader.send_fetch(topic, 0, 20_000).await;
+            // It has been read and waits when time stands still no more.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let begun = tokio::time::Instant::now();
+            world.clock.jump(jump_ms);
+            let answer = reader.answer::<FetchRequest>(16).await;
+            assert_eq!(answer.responses[0].partitions[0].error_code, 0);
+            assert_eq!(begun.elapsed().as_millis(), 19_999, "its max wait");
+            assert_eq!(beat(&mut client, GROUP, &id).await, 0);
+            client.produce("t", b"after").await;
+            assert_eq!(client.fetch(topic).await, [b"after"]);
+            world.clock.jump(-jump_ms);
+            tokio::time::sleep(Duration::from_secs(29)).await;
+            assert_eq!(beat(&mut client, GROUP, &id).await, 0);
+            tokio::time::sleep(Duration::from_secs(31)).await;
+            assert_eq!(beat(&mut client, GROUP, &id).await, ErrorCode::UnknownMemberId.code());
+            assert_eq!(fetch(&mut client).await, Ok(5), "hours are not days");
+            stop(broker).await;
+        });
+    }
+}
+
 #[test]
 fn a_commit_acknowledged_after_its_fsync_survives_a_power_loss() {
     run(async {

@@ -124,6 +124,28 @@ async fn a_topic_lives_from_creation_to_deletion() {
     assert_eq!(node.table.get("t1", 0).unwrap().log().unwrap().offsets().log_end, Offset(0));
 }
 
+/// As controllers before 2.8 and tools that write to ZooKeeper make one. Of a client it was reported that it never reads a
+/// topic without an id.
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_was_made_without_an_id_is_given_one() {
+    let node = Node::fresh().await;
+    for (name, data) in [
+        ("t1", r#"{"version":1,"partitions":{"0":[1]}}"#),
+        ("t2", r#"{"version":2,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}"#),
+    ] {
+        let path = format!("/brokers/topics/{name}");
+        node.eyes.create(&path, Some(data.into()), CreateMode::Persistent).await.unwrap();
+        assert!(node.admin.wait_for_leaders(name, 1, 20_000).await);
+        let id = node.table.get(name, 0).unwrap().topic_id();
+        assert!(!id.is_zero());
+        let written = format!(
+            r#"{{"partitions":{{"0":[1]}},"topic_id":"{id}","adding_replicas":{{}},"removing_replicas":{{}},"version":3}}"#
+        );
+        assert_eq!(node.node(&path).await.map(|(data, version, _)| (data, version)), Some((written, 1)));
+        assert_eq!(node.cluster.load().topic_names.get(&id).map(|name| &**name), Some(name));
+    }
+}
+
 /// Numbers of the transactions that made `paths`; each is one fsync of the store.
 async fn made_by(node: &Node, paths: &[String]) -> BTreeSet<i64> {
     let mut made = BTreeSet::new();

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -29,18 +30,23 @@ use crate::types::BrokerId;
 #[derive(Debug)]
 pub struct SimClock {
     start: Instant,
-    start_wall_ms: i64,
+    start_wall_ms: AtomicI64,
 }
 
 impl SimClock {
     pub fn at(start_wall_ms: i64) -> SimClock {
-        SimClock { start: Instant::now(), start_wall_ms }
+        SimClock { start: Instant::now(), start_wall_ms: AtomicI64::new(start_wall_ms) }
+    }
+
+    /// Sets the wall clock forward, or back, as an operator does.
+    pub fn jump(&self, by_ms: i64) {
+        self.start_wall_ms.fetch_add(by_ms, Ordering::Relaxed);
     }
 }
 
 impl Clock for SimClock {
     fn wall_ms(&self) -> i64 {
-        self.start_wall_ms + self.monotonic_ms()
+        self.start_wall_ms.load(Ordering::Relaxed) + self.monotonic_ms()
     }
     fn monotonic_ms(&self) -> i64 {
         i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX)

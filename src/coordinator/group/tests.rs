@@ -68,6 +68,19 @@ fn refusals_come_in_order() {
     assert_eq!(bench.heartbeat(&member, 1), E::None, "refusals disturb nobody");
 }
 
+/// Of other brokers it was reported that they take any timeout, or refuse those at the bounds.
+#[test]
+fn both_bounds_of_the_session_timeout_are_allowed() {
+    for (timeout_ms, error) in
+        [(9, E::InvalidSessionTimeout), (10, E::None), (60_000, E::None), (60_001, E::InvalidSessionTimeout)]
+    {
+        let mut bench = Bench::default();
+        let join = bench.join(|join| join.session_timeout_ms = timeout_ms);
+        assert_eq!(bench.joined(join).error, error, "{timeout_ms} ms");
+        assert_eq!(bench.groups.list().count(), usize::from(error == E::None), "a refusal makes no group");
+    }
+}
+
 #[test]
 fn a_second_member_makes_the_first_join_again() {
     let mut bench = Bench::default();

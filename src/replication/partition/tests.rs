@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use super::super::testing::{Bench, bench, change, fetch, ids};
 use super::*;
 use crate::config::TopicConfig;
-use crate::storage::testing::{batch, client};
+use crate::storage::testing::{Sender, batch, batch_of, client};
 
 const CONSUMER: Reader = Reader::Consumer(IsolationLevel::ReadUncommitted);
 
@@ -89,6 +89,34 @@ fn below_min_isr_acks_all_appends_nothing_and_acks_1_commits_nothing() {
     assert_eq!(partition.log().unwrap().offsets().log_end, Offset(0));
     append(&partition, 1, Acks::Leader).unwrap();
     assert_eq!(high_watermark(&partition), 0);
+}
+
+/// Of a client it was reported that it gave up batches that ended with an error though they were stored.
+#[test]
+fn a_batch_that_was_not_acknowledged_is_stored_once_however_often_it_is_sent() {
+    let bench = bench(TopicConfig { min_insync_replicas: 2, ..TopicConfig::default() });
+    let partition = bench.leader(&[1, 2]);
+    let send = || {
+        let sender = Sender { id: 7, epoch: 0, sequence: 0, transactional: false };
+        partition.append_to_leader(&mut batch_of(1, 1_000, 10, Some(sender)), Acks::All, client(-1, 1_000))
+    };
+    let end = send().unwrap().committed_at.unwrap();
+    let mut waiting = pin!(partition.committed(end));
+    assert_eq!(waiting.as_mut().now_or_never(), None);
+    let again = send().unwrap();
+    assert_eq!((again.info.duplicate, again.committed_at), (true, Some(end)), "it waits as the first one does");
+
+    // The other replica has it and leaves before the producer is told.
+    follow(&partition, 2, 1);
+    let alone = LeaderAndIsr { replicas: ids(&[1, 2]), ..change(1, 1, &[1]) };
+    assert_eq!(bench.table.apply_leader_and_isr(&[alone]), [ErrorCode::None]);
+    assert_eq!(waiting.now_or_never(), Some(Err(NotCommitted::NotEnoughReplicasAfterAppend)));
+    assert_eq!(code(send()).0, ErrorCode::NotEnoughReplicas, "as long as it is away");
+
+    assert_eq!(bench.table.apply_leader_and_isr(&[change(1, 2, &[1, 2])]), [ErrorCode::None]);
+    let again = send().unwrap();
+    assert_eq!((again.info.first_offset, again.info.duplicate, again.committed_at), (Offset(0), true, None));
+    assert_eq!(partition.log().unwrap().offsets().log_end, Offset(1));
 }
 
 #[test]

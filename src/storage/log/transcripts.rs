@@ -20,7 +20,7 @@ fn shown(log: &Log) -> String {
 fn check(script: &str) {
     let clock = Arc::new(ManualClock::at(1_000_000));
     let mut world = World::new(Arc::new(SimDisk::new(clock.clone())), "/logs", clock.clone());
-    // One batch of one record has 90 bytes here: a value of 20 bytes.
+    // One batch of one record has 88 bytes here: a value of 20 bytes.
     world.topic.segment_bytes = 300;
     world.topic.retention_ms = -1;
     let manager = world.start().unwrap();
@@ -134,6 +134,34 @@ fn retention_takes_the_oldest_segments_below_the_high_watermark() {
          start 10
          retain              -> [10] 10..10 hw 10",
     );
+}
+
+/// Of Kafka it was reported that one timestamp from the future keeps its segment, and all behind it, for as long
+/// (KAFKA-20609). So it is here until that time has come; limits of size go on.
+#[test]
+fn a_timestamp_from_the_future_keeps_what_lies_behind_it_from_time_alone() {
+    const POISONED: &str = "
+         append 1@1000
+         append 1@2000000
+         append 1@1000
+         append 4@1000       -> [0 3 6] 0..7 hw 0
+         hw 7
+         retention.ms=5000
+         retain              -> [0 3 6] 0..7 hw 7";
+    check(&format!(
+        "{POISONED}
+         wait 1005000
+         retain              -> [0 3 6] 0..7 hw 7
+         wait 1
+         retain              -> [7] 7..7 hw 7"
+    ));
+    check(&format!(
+        "{POISONED}
+         retention.bytes=353
+         retain              -> [0 3 6] 0..7 hw 7
+         retention.bytes=352
+         retain              -> [7] 7..7 hw 7"
+    ));
 }
 
 #[test]
