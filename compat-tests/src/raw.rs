@@ -122,6 +122,14 @@ pub fn sized(bytes: &[u8]) -> Bytes {
     frame.freeze()
 }
 
+/// Bytes of a reply that says what has to be said and nothing more, without their length.
+pub fn size(api: ApiKey, version: i16, response: &ResponseKind) -> Result<usize> {
+    let mut bytes = BytesMut::new();
+    ResponseHeader::default().encode(&mut bytes, api.response_header_version(version))?;
+    response.encode(&mut bytes, version)?;
+    Ok(bytes.len())
+}
+
 /// Correlation id and body of a reply; bytes left over are an error.
 pub fn decode(api: ApiKey, version: i16, mut bytes: Bytes) -> Result<(i32, ResponseKind)> {
     let header = ResponseHeader::decode(&mut bytes, api.response_header_version(version))?;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::{
@@ -106,8 +106,13 @@ impl Side {
     fn understand(&mut self, api: ApiKey, version: i16, bytes: Bytes) -> Result<Tree> {
         // A version above the range is answered in the oldest layout.
         let version = if api == ApiKey::ApiVersions && !(0..=4).contains(&version) { 0 } else { version };
+        let size = bytes.len();
         let (correlation, mut response) =
             raw::decode(api, version, bytes).with_context(|| format!("{}'s {api:?} v{version} answer", self.who))?;
+        // Of another broker it was reported that it wrote tagged fields which held their default: librdkafka before 2.2 does
+        // not find the end of those.
+        let least = raw::size(api, version, &response)?;
+        ensure!(size == least, "{}'s {api:?} v{version} answer has {size} bytes where {least} say it", self.who);
         match &mut response {
             ResponseKind::Metadata(metadata) => {
                 for topic in &metadata.topics {
