@@ -24,6 +24,7 @@ mod operators;
 mod power_loss;
 mod python;
 mod sarama;
+mod scores;
 mod suites;
 mod tools;
 mod tools_twin;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 
+use super::scores;
 use crate::broker::On;
 use crate::cache;
 use crate::lane::{Run, skip};
@@ -259,7 +260,11 @@ pub fn lane(run: &mut Run) -> Result<()> {
     });
     run.settled("topics: delete", tools.says(TOPICS, &["--delete", "--topic", &a], true, &[]).map(|_| ()));
     every_codec(&tools, &mixed)?;
-    dump(run, &tools, &[&perf, &mixed])
+    dump(run, &tools, &[("perf", &perf), ("mixed", &mixed)])?;
+    if run.full() {
+        scores::write(run)?;
+    }
+    Ok(())
 }
 
 /// Batches of every codec and of an idempotent producer, for the dump.
@@ -286,8 +291,8 @@ fn every_codec(tools: &Tools, topic: &str) -> Result<()> {
     Ok(())
 }
 
-/// What lies on disk after a clean stop, read by Kafka's own reader.
-fn dump(run: &mut Run, tools: &Tools, topics: &[&str]) -> Result<()> {
+/// What lies on disk after a clean stop, read by Kafka's own reader. Topics by what they are called in the report.
+fn dump(run: &mut Run, tools: &Tools, topics: &[(&str, &str)]) -> Result<()> {
     if matches!(run.on, On::At(_)) {
         return skip("the data directory of a foreign broker is out of reach");
     }
@@ -295,7 +300,7 @@ fn dump(run: &mut Run, tools: &Tools, topics: &[&str]) -> Result<()> {
     let log_dir = broker.log_dir();
     let stopped = broker.stop_in_order();
     run.settled("stops cleanly", stopped);
-    for topic in topics {
+    for (called, topic) in topics {
         let partition = log_dir.join(format!("{topic}-0"));
         for (extension, flags, wants) in [
             ("log", &["--deep-iteration"][..], "isvalid: true"),
@@ -305,7 +310,7 @@ fn dump(run: &mut Run, tools: &Tools, topics: &[&str]) -> Result<()> {
             ("timeindex", &["--index-sanity-check"], "passed sanity check"),
             ("timeindex", &["--verify-index-only"], "Dumping"),
         ] {
-            run.unit(format!("dump {topic} .{extension} {}", flags.join(" ")), || {
+            run.unit(format!("dump {called} .{extension} {}", flags.join(" ")), || {
                 let files = files(&partition, extension)?;
                 ensure!(!files.is_empty(), "no .{extension} in {}", partition.display());
                 let list = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(",");
@@ -313,7 +318,7 @@ fn dump(run: &mut Run, tools: &Tools, topics: &[&str]) -> Result<()> {
                 complaint(&output.out(), wants)
             });
         }
-        run.unit(format!("dump {topic} .snapshot"), || {
+        run.unit(format!("dump {called} .snapshot"), || {
             let files = files(&partition, "snapshot")?;
             ensure!(!files.is_empty(), "no producer snapshot after a clean stop in {}", partition.display());
             for file in files {
@@ -324,7 +329,7 @@ fn dump(run: &mut Run, tools: &Tools, topics: &[&str]) -> Result<()> {
         });
     }
     run.unit("the producer is in a snapshot", || {
-        let newest = files(&log_dir.join(format!("{}-0", topics[1])), "snapshot")?.pop();
+        let newest = files(&log_dir.join(format!("{}-0", topics[1].1)), "snapshot")?.pop();
         let Some(newest) = newest else { bail!("none") };
         let output = tools.run(DUMP, &["--files", &newest.display().to_string()])?.ok()?;
         ensure!(
@@ -334,7 +339,7 @@ fn dump(run: &mut Run, tools: &Tools, topics: &[&str]) -> Result<()> {
         );
         Ok(())
     });
-    let again = run_again(run, tools, topics[1]);
+    let again = run_again(run, tools, topics[1].1);
     run.settled("starts again on what it wrote", again);
     Ok(())
 }

@@ -16,7 +16,6 @@ mod left_out;
 mod librdkafka;
 mod rdkafka;
 mod sarama;
-mod scores;
 mod several;
 
 use std::path::Path;
@@ -29,6 +28,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, ensure};
 
 use super::checks::Verdict;
+use super::scores;
 use crate::lane::{Outcome, Run};
 use left_out::LeftOut;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::broker::On;
-use crate::lane::{Outcome, Run};
+use crate::lane::{Outcome, Run, Unit};
 use crate::{cache, proc};
 
 pub fn write(run: &Run) -> Result<()> {
@@ -22,15 +22,7 @@ pub fn write(run: &Run) -> Result<()> {
 }
 
 fn table(run: &Run, broker: &str) -> String {
-    let count = |wanted: fn(&Outcome) -> bool| run.units.iter().filter(|unit| wanted(&unit.outcome)).count();
-    let mut text = format!(
-        "# {}, full form\n\n`compat-tests full {}` on {broker}: {} passed, {} failed, {} left out.\n\n| unit | | s |\n|---|---|---|\n",
-        run.lane,
-        run.lane,
-        count(|outcome| matches!(outcome, Outcome::Passed)),
-        count(|outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Skipped(_))),
-        count(|outcome| matches!(outcome, Outcome::LeftOut(_))),
-    );
+    let mut text = head(run.lane, broker, &run.units) + "\n| unit | | s |\n|---|---|---|\n";
     let mut units: Vec<_> = run.units.iter().collect();
     units.sort_by(|a, b| a.name.cmp(&b.name));
     for unit in units {
@@ -45,6 +37,22 @@ fn table(run: &Run, broker: &str) -> String {
         }
         let said = without_folders(&said).replace('|', "\\|").replace('\n', " ");
         let _ = writeln!(text, "| {} | {said} | {seconds} |", unit.name);
+    }
+    text
+}
+
+fn head(lane: &str, broker: &str, units: &[Unit]) -> String {
+    let count = |wanted: fn(&Outcome) -> bool| units.iter().filter(|unit| wanted(&unit.outcome)).count();
+    let passed = count(|outcome| matches!(outcome, Outcome::Passed));
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Skipped(_)));
+    let left_out = count(|outcome| matches!(outcome, Outcome::LeftOut(_)));
+    let mut text = format!(
+        "# {lane}, full form\n\n`compat-tests full {lane}` on {broker}: {passed} passed, {failed} failed, {left_out} left out.\n"
+    );
+    match (failed, left_out) {
+        (0, 0) => text += "Every unit passed.\n",
+        (0, _) => text += "Every unit passed or is on the list of what is left out, with its reason.\n",
+        _ => {}
     }
     text
 }
@@ -76,7 +84,27 @@ fn commit() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::without_folders;
+    use super::*;
+
+    #[test]
+    fn the_head_says_that_all_is_accounted_for_only_when_it_is() {
+        let unit = |outcome| Unit { name: "u".to_owned(), outcome, before: None, took: Duration::ZERO };
+        let says = |units: &[Unit]| {
+            let head = head("lane", "broker", units);
+            (
+                head.contains("on broker: 1 passed"),
+                head.contains("Every unit passed.\n"),
+                head.contains("with its reason.\n"),
+            )
+        };
+        let (passed, left_out) = (unit(Outcome::Passed), unit(Outcome::LeftOut("why".to_owned())));
+        assert_eq!(says(std::slice::from_ref(&passed)), (true, true, false));
+        assert_eq!(says(&[passed, left_out]), (true, false, true));
+        for bad in [Outcome::Failed("why".to_owned()), Outcome::Skipped("why".to_owned())] {
+            let (passed, left_out) = (unit(Outcome::Passed), unit(Outcome::LeftOut("why".to_owned())));
+            assert_eq!(says(&[passed, left_out, unit(bad)]), (true, false, false));
+        }
+    }
 
     #[test]
     fn whole_paths_lose_their_folders_and_nothing_else_changes() {
