@@ -1,10 +1,12 @@
 //! Members of one consumer group: all join at once, settle in a generation that has everyone, commit.
 
+use std::borrow::{Borrow, BorrowMut};
+use std::io;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::{Outcome, Peer, histogram};
+use super::{Outcome, Peer, Rate};
 use crate::connection::{Connection, PATIENCE, Poller};
 use crate::meter::{Mark, Spent};
 use crate::wire::groups::{self, Joined};
@@ -29,8 +31,6 @@ pub struct Members<'a> {
 pub struct Committed {
     pub spent: Spent,
     pub commits: f64,
-    /// From sending a commit to its answer, ns.
-    pub answered: Histogram<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,18 @@ struct Member {
     /// It synced in this generation.
     settled: Option<i32>,
     beats_at: Instant,
+}
+
+impl Borrow<Connection> for Member {
+    fn borrow(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl BorrowMut<Connection> for Member {
+    fn borrow_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
 }
 
 /// A group whose members are all in one generation.
@@ -170,41 +182,53 @@ impl Members<'_> {
             Asked::Nothing => Err("an answer too many".into()),
         }
     }
+
+    /// The first one of a member.
+    fn partition(&self, member: usize) -> i32 {
+        member as i32 * self.each
+    }
+
+    fn commit(&self, i: usize, member: &mut Member, offset: i64) -> io::Result<()> {
+        let at = [(self.partition(i), offset)];
+        let frame = groups::commit(self.group, member.generation, &member.id, self.topic, &at);
+        member.connection.send(&frame, &[])
+    }
+}
+
+/// An answer without an error.
+fn committed(frame: &[u8]) -> Outcome<()> {
+    match groups::commit_result(frame)? {
+        0 => Ok(()),
+        error => Err(format!("OffsetCommit answered error {error}").into()),
+    }
 }
 
 impl Settled<'_> {
     /// Each member commits an offset of its first partition, one after the other, for `secs`.
     pub fn commit(&mut self, peer: &Peer, secs: f64) -> Outcome<Committed> {
-        let mut sent = Vec::new();
         let mut last = vec![0i64; self.members.len()];
-        for i in 0..self.members.len() {
-            self.send_commit(i, 1)?;
-            sent.push(Instant::now());
+        for (i, member) in self.members.iter_mut().enumerate() {
+            self.plan.commit(i, member, 1)?;
         }
         let (mark, begin) = (Mark::now(&peer.paying), Instant::now());
-        let (mut commits, mut answered, mut heard) = (0u64, histogram()?, Vec::new());
+        let (mut commits, mut heard) = (0u64, Vec::new());
         let mut open = self.members.len();
         let mut spent = None;
         while open > 0 {
             heard.clear();
             heard.extend(self.poller.wait(Duration::from_secs(1))?);
             for i in &heard {
-                self.members[*i].connection.fill()?;
-                while let Some(frame) = self.members[*i].connection.pop() {
-                    match groups::commit_result(frame)? {
-                        0 => {}
-                        error => return Err(format!("OffsetCommit answered error {error}").into()),
-                    }
+                let member = &mut self.members[*i];
+                member.connection.fill()?;
+                while let Some(frame) = member.connection.pop() {
+                    committed(frame)?;
                     last[*i] += 1;
-                    answered.saturating_record(sent[*i].elapsed().as_nanos() as u64);
                     if spent.is_some() {
                         open -= 1;
                         continue;
                     }
                     commits += 1;
-                    let next = last[*i] + 1;
-                    self.send_commit(*i, next)?;
-                    sent[*i] = Instant::now();
+                    self.plan.commit(*i, member, last[*i] + 1)?;
                 }
             }
             if spent.is_none() && begin.elapsed().as_secs_f64() >= secs {
@@ -212,24 +236,25 @@ impl Settled<'_> {
             }
         }
         self.check(&last)?;
-        Ok(Committed { spent: spent.ok_or("not measured")?, commits: commits as f64, answered })
+        Ok(Committed { spent: spent.ok_or("not measured")?, commits: commits as f64 })
     }
 
-    fn partition(&self, member: usize) -> i32 {
-        member as i32 * self.plan.each
-    }
-
-    fn send_commit(&mut self, i: usize, offset: i64) -> std::io::Result<()> {
-        let at = [(self.partition(i), offset)];
-        let member = &mut self.members[i];
-        let frame = groups::commit(self.plan.group, member.generation, &member.id, self.plan.topic, &at);
-        member.connection.send(&frame, &[])
+    /// The members commit in turn, open loop. From when a commit was due to its answer, ns.
+    pub fn commit_at(&mut self, rate: Rate) -> Outcome<Histogram<u64>> {
+        let mut last = vec![0i64; self.members.len()];
+        let send = |i: usize, member: &mut Member| {
+            last[i] += 1;
+            self.plan.commit(i, member, last[i])
+        };
+        let times = rate.in_turn(&mut self.members, send, committed)?;
+        self.check(&last)?;
+        Ok(times)
     }
 
     /// What was acknowledged last is what is fetched.
     fn check(&mut self, last: &[i64]) -> Outcome<()> {
         for (i, offset) in last.iter().enumerate() {
-            let partition = self.partition(i);
+            let partition = self.plan.partition(i);
             let frame = groups::fetch_offsets(self.plan.group, self.plan.topic, partition..partition + 1);
             let fetched = groups::fetch_offsets_result(self.members[i].connection.call(&frame)?)?;
             if fetched != Ok(vec![(partition, *offset)]) {

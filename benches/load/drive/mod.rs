@@ -4,12 +4,14 @@ mod closed;
 mod consume;
 mod ledger;
 mod members;
+mod pace;
 mod paced;
 
 pub use closed::{Amount, Closed, Produced};
 pub use consume::{ANSWER, Consume, Consumed, read_back, whole_batches};
 pub use ledger::Ledger;
 pub use members::Members;
+pub use pace::Rate;
 pub use paced::{Paced, Timed};
 
 use std::error::Error;

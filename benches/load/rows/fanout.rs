@@ -3,7 +3,7 @@
 use super::{Row, Sizes};
 use crate::admin::{create_topic, delete_topic, settle};
 use crate::connection::Connection;
-use crate::drive::{Consume, Ledger, Outcome, Paced};
+use crate::drive::{Consume, Ledger, Outcome, Paced, Rate};
 use crate::figure::{Figure, Sheet};
 use crate::fleet::{Fleet, Who};
 use crate::machine::server::Mode;
@@ -54,8 +54,8 @@ fn run(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, mb_s: f64, tails: usize, 
         settle(&mut Connection::open(&peer.addr)?, &request)?;
     }
     let mut ledger = Ledger::open(&peer, &topic, 1, &batch)?;
-    let rate = mb_s * 1e6 / batch.bytes.len() as f64;
-    let load = Paced { topic: &topic, request: &request, batch: &batch, rate, tails, warm: WARM_SECS, measured: secs };
+    let rate = Rate { per_second: mb_s * 1e6 / batch.bytes.len() as f64, warm: WARM_SECS, measured: secs };
+    let load = Paced { topic: &topic, request: &request, batch: &batch, rate, tails };
     let timed = load.run(&peer, &mut ledger)?;
     ledger.check()?;
     let cost = timed.spent.cpu / timed.delivered_gb;

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use super::{Rival, Row, Sizes};
 use crate::admin::{create_topic, delete_topic, settle};
 use crate::connection::{Connection, PATIENCE};
-use crate::drive::{Amount, Closed, Ledger, Members, Outcome, Peer};
+use crate::drive::{Ledger, Members, Outcome, Peer, Rate};
 use crate::figure::{Figure, Sheet};
 use crate::fleet::{Fleet, Who};
 use crate::machine::server::Mode;
@@ -18,6 +18,10 @@ use crate::wire::{Batch, Produce, groups};
 const GROUPS: usize = 10_000;
 const OFFSETS: i32 = 10;
 const TOPIC: &str = "loaded";
+/// Of commits and produces beside each other, per second: what every server has time for.
+const RATE: f64 = 2_000.0;
+/// At least so long at that rate, seconds, for p99 to mean something.
+const SECS: f64 = 4.0;
 /// What a server is given to come to rest.
 const REST: Duration = Duration::from_millis(1500);
 
@@ -42,7 +46,8 @@ pub fn rows(sizes: Sizes) -> Vec<Row> {
     vec![
         members(
             "group-10",
-            "10 members join at once, without initial delay, heartbeats of 1 ms; then each commits, one after the other",
+            "10 members join at once, without initial delay, heartbeats of 1 ms; then each commits, one after the other; p99 at \
+             2,000/s, open loop, of commits and of produces over as many connections to one partition, acks=all",
             STABLE.of_value(10.0, 6.0),
             &commits,
             10,
@@ -88,8 +93,9 @@ fn run(
         let committed = settled.commit(&peer, sizes.secs)?;
         sheet.add(COMMITS_S.name, committed.commits / committed.spent.secs)?;
         sheet.add(US_COMMIT.name, committed.spent.cpu * 1e6 / committed.commits)?;
-        let commit_us = committed.answered.value_at_quantile(0.99) as f64 / 1e3;
-        let produce_us = produce_p99(fleet, &peer, &topic, count, sizes)?;
+        let rate = Rate { per_second: RATE, warm: 0.5, measured: sizes.secs.max(SECS) };
+        let commit_us = settled.commit_at(rate)?.value_at_quantile(0.99) as f64 / 1e3;
+        let produce_us = produce_p99(fleet, &peer, &topic, count, rate)?;
         sheet.add(COMMIT_P99.name, commit_us)?;
         sheet.add(PRODUCE_P99.name, produce_us)?;
         sheet.add(P99_RATIO.name, commit_us / produce_us)?;
@@ -98,17 +104,17 @@ fn run(
     Ok(delete_topic(&peer.addr, &topic)?)
 }
 
-/// As many connections as there are members, each with one acks=all request of one record in flight.
-fn produce_p99(fleet: &Fleet, peer: &Peer, topic: &str, connections: usize, sizes: Sizes) -> Outcome<f64> {
+/// As the members' commits: over as many connections, at their rate, to one partition, one small record each.
+fn produce_p99(fleet: &Fleet, peer: &Peer, topic: &str, connections: usize, rate: Rate) -> Outcome<f64> {
     let batch = Batch::new(1, 100, fleet.timestamp_ms);
-    let requests: Vec<Produce> = (0..connections as i32).map(|p| Produce::one(topic, p, -1, &batch)).collect();
-    let mut connection = Connection::open(&peer.addr)?;
-    requests.iter().try_for_each(|request| settle(&mut connection, request))?;
-    let mut ledger = Ledger::open(peer, topic, connections as i32, &batch)?;
-    let (warm, measured) = (Amount::Secs(0.5), Amount::Secs(sizes.secs));
-    let produced = Closed { requests: &requests, connections, window: 1, warm, measured }.run(peer, &mut ledger)?;
+    let request = Produce::one(topic, 0, -1, &batch);
+    settle(&mut Connection::open(&peer.addr)?, &request)?;
+    let mut ledger = Ledger::open(peer, topic, 1, &batch)?;
+    let mut lanes = (0..connections).map(|_| Connection::open(&peer.addr)).collect::<Result<Vec<_>, _>>()?;
+    let send = |_, connection: &mut Connection| connection.send(&request.head, &request.body);
+    let times = rate.in_turn(&mut lanes, send, |frame| Ok(ledger.answered(frame)?))?;
     ledger.check()?;
-    Ok(produced.answered.value_at_quantile(0.99) as f64 / 1e3)
+    Ok(times.value_at_quantile(0.99) as f64 / 1e3)
 }
 
 fn load(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {

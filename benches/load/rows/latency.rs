@@ -3,7 +3,7 @@
 use super::{Row, Sizes};
 use crate::admin::{create_topic, delete_topic, settle};
 use crate::connection::Connection;
-use crate::drive::{Ledger, Outcome, Paced, Timed};
+use crate::drive::{Ledger, Outcome, Paced, Rate, Timed};
 use crate::figure::{Figure, Sheet};
 use crate::fleet::{Fleet, Who};
 use crate::machine::server::Mode;
@@ -75,8 +75,8 @@ fn at_rate(fleet: &mut Fleet, who: Who, records: usize, tails: usize, floor: Mod
     // The floors of this row serve nobody who follows.
     let tails = if peer.broker { tails } else { 0 };
     let mut ledger = Ledger::open(&peer, &topic, 1, &batch)?;
-    let load =
-        Paced { topic: &topic, request: &request, batch: &batch, rate: RATE, tails, warm: WARM_SECS, measured: secs };
+    let rate = Rate { per_second: RATE, warm: WARM_SECS, measured: secs };
+    let load = Paced { topic: &topic, request: &request, batch: &batch, rate, tails };
     let timed = load.run(&peer, &mut ledger)?;
     ledger.check()?;
     if peer.broker {

@@ -9,7 +9,7 @@ use crate::admin::{controller_addr, create_replicated, delete_topic, leader_addr
 use crate::cluster::{BROKERS, Cluster, all_in_sync_at, in_sync_at};
 use crate::connection::Connection;
 use crate::cores;
-use crate::drive::{Amount, Closed, Ledger, Outcome, Paced, Produced};
+use crate::drive::{Amount, Closed, Ledger, Outcome, Paced, Produced, Rate};
 use crate::figure::{Figure, Sheet};
 use crate::fleet::{Fleet, Who};
 use crate::meter::{Mark, resident_mb, sleeps, written};
@@ -172,8 +172,8 @@ fn acks(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
         let leader = led(cluster, topic, &request)?;
         let peer = cluster.peer(leader)?;
         let mut ledger = Ledger::open(&peer, topic, 1, &batch)?;
-        let (warm, measured) = (1.0, 5.0);
-        let load = Paced { topic, request: &request, batch: &batch, rate: RATE, tails: 0, warm, measured };
+        let rate = Rate { per_second: RATE, warm: 1.0, measured: 5.0 };
+        let load = Paced { topic, request: &request, batch: &batch, rate, tails: 0 };
         let timed = load.run(&peer, &mut ledger)?;
         ledger.check()?;
         delete(cluster, topic)?;
