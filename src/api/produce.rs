@@ -204,7 +204,7 @@ impl Producing {
         if outcome.as_ref().is_ok_and(|(_, append)| append.info.log_append_time_ms < 0)
             && let Some(max_timestamp) = batch::max_timestamp(records)
         {
-            ctx.services.telltales.produced(ctx, data.topic(frame), max_timestamp, self.now_ms);
+            ctx.services.telltales.produced(ctx, || data.topic(frame), max_timestamp, self.now_ms);
         }
         if at + 1 < self.request.partitions.len() {
             self.walked = self.walked.saturating_add(batch::walked(records));

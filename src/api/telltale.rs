@@ -124,12 +124,16 @@ impl fmt::Display for Trap<'_> {
     }
 }
 
+fn is_mistaken(timestamp: i64, now_ms: i64) -> bool {
+    SECONDS.contains(&timestamp) || timestamp > now_ms.saturating_add(AHEAD_MS)
+}
+
 /// What of a record's timestamp is a mistake; `None` for one that can be meant. Both in ms since the epoch.
 pub fn mistaken(topic: &str, timestamp: i64, now_ms: i64) -> Option<Trap<'_>> {
     if SECONDS.contains(&timestamp) {
         return Some(Trap::Seconds { topic, timestamp });
     }
-    (timestamp > now_ms.saturating_add(AHEAD_MS)).then_some(Trap::Future { topic, timestamp, now_ms })
+    is_mistaken(timestamp, now_ms).then_some(Trap::Future { topic, timestamp, now_ms })
 }
 
 /// Whether `host` means the machine that reads it, whichever it is.
@@ -289,8 +293,16 @@ impl Telltales {
     }
 
     /// Records up to this late were sent; both ms since the epoch.
-    pub fn produced(&self, ctx: &RequestContext<'_>, topic: &str, max_timestamp: i64, now_ms: i64) {
-        if let Some(trap) = mistaken(topic, max_timestamp, now_ms) {
+    pub fn produced<'t>(
+        &self,
+        ctx: &RequestContext<'_>,
+        topic: impl FnOnce() -> &'t str,
+        max_timestamp: i64,
+        now_ms: i64,
+    ) {
+        if is_mistaken(max_timestamp, now_ms)
+            && let Some(trap) = mistaken(topic(), max_timestamp, now_ms)
+        {
             self.tell(ctx, &trap);
         }
     }

@@ -196,8 +196,9 @@ async fn one_request(
             writer.flush(stream, clock, active_at).await?;
             return Err(End::Moves(to));
         }
+        let announced = reader.announced().map_err(|error| refused(error, reader))?;
         if share.is_none()
-            && let Some(size) = reader.announced().map_err(|error| refused(error, reader))?
+            && let Some(size) = announced
         {
             // The budget is asked before more of the request is read, as in Kafka.
             let mut taking = pin!(RequestBudget::take(shared.budget.as_ref(), size));
@@ -210,7 +211,7 @@ async fn one_request(
                 }
             });
         }
-        if let Some(size) = reader.whole().map_err(|error| refused(error, reader))? {
+        if let Some(size) = announced.filter(|size| reader.holds(*size)) {
             break (size, share);
         }
         writer.flush(stream, clock, active_at).await?;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
@@ -36,6 +36,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
         Poll::Ready(None)
     }
 
+    /// Writes what can be written now. `WouldBlock`, also when that is not known: then it has to be waited for.
+    fn try_write(&mut self, _bytes: &[IoSlice<'_>]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
     /// Writes what more follows upon at once: the kernel may hold it back until then.
     fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         Pin::new(self).poll_write_vectored(cx, bytes)
@@ -49,6 +54,13 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
 impl Stream for DuplexStream {
     fn leave(self: Box<Self>) -> io::Result<OpenStream> {
         Ok(Box::new(move || Ok(self as Box<dyn Stream>)))
+    }
+
+    fn try_write(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<usize> {
+        match Pin::new(self).poll_write_vectored(&mut Context::from_waker(Waker::noop()), bytes) {
+            Poll::Ready(written) => written,
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
     }
 }
 

@@ -45,6 +45,8 @@ pub struct FrameReader {
     held: BytesMut,
     /// Capacity of `held` when nothing was split off it yet.
     whole: usize,
+    /// The stream had nothing when it was last asked: who asks again was woken, and something is there.
+    was_empty: bool,
     /// Size of the last whole frame, expected of the next one.
     last_size: usize,
     /// `socket.request.max.bytes`, or what an answer may have.
@@ -56,7 +58,7 @@ pub struct FrameReader {
 
 impl FrameReader {
     pub fn new(limit: usize, pool: Arc<BufferPool>) -> FrameReader {
-        FrameReader { held: BytesMut::new(), whole: 0, last_size: 0, limit, requests: true, pool }
+        FrameReader { held: BytesMut::new(), whole: 0, was_empty: false, last_size: 0, limit, requests: true, pool }
     }
 
     /// Of a connection on which answers come.
@@ -89,7 +91,12 @@ impl FrameReader {
 
     /// The size of the next frame, if all of it has been read.
     pub fn whole(&self) -> Result<Option<usize>, FrameError> {
-        Ok(self.announced()?.filter(|size| self.held.len() - PREFIX >= *size))
+        Ok(self.announced()?.filter(|size| self.holds(*size)))
+    }
+
+    /// Whether all of a frame of `size` bytes, as announced, has been read.
+    pub fn holds(&self, size: usize) -> bool {
+        self.held.len() >= PREFIX + size
     }
 
     /// The next frame, of `size` bytes as [`FrameReader::whole`] says, without its size.
@@ -135,7 +142,9 @@ impl FrameReader {
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>, stream: &mut dyn Stream) -> Poll<io::Result<usize>> {
-        if self.held.capacity() == 0 && stream.poll_read_ready(cx).is_pending() {
+        if self.held.capacity() == 0 && !std::mem::take(&mut self.was_empty) && stream.poll_read_ready(cx).is_pending()
+        {
+            self.was_empty = true;
             return Poll::Pending;
         }
         let bytes = self.wanted();

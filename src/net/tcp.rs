@@ -174,6 +174,10 @@ impl Stream for TcpStream {
         })
     }
 
+    fn try_write(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.try_write_vectored(bytes)
+    }
+
     fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
         poll_send(self, cx, || Ok(sendmsg(&*self, bytes, &mut SendAncillaryBuffer::default(), flags)?))

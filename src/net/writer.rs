@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use smallvec::SmallVec;
 
@@ -112,7 +112,7 @@ impl ResponseWriter {
             return Ok(());
         }
         let mut buffer = None;
-        let written = poll_fn(|cx| Poll::Ready(self.write_at_once(cx, stream, &mut buffer))).await;
+        let written = self.write_at_once(stream, &mut buffer);
         if let Some(buffer) = buffer {
             self.buffers.put(buffer);
         }
@@ -138,12 +138,7 @@ impl ResponseWriter {
     }
 
     /// Writes what is queued by one system call if all of it is small and need not be waited for. Bytes the peer took.
-    fn write_at_once(
-        &self,
-        cx: &mut Context<'_>,
-        stream: &mut dyn Stream,
-        buffer: &mut Option<Box<[u8]>>,
-    ) -> io::Result<usize> {
+    fn write_at_once(&self, stream: &mut dyn Stream, buffer: &mut Option<Box<[u8]>>) -> io::Result<usize> {
         let mut filled = 0;
         for part in &self.queue {
             let Part::File(slice) = part else { continue };
@@ -176,9 +171,9 @@ impl ResponseWriter {
             }
             begin = *end;
         }
-        match Pin::new(stream).poll_write_vectored(cx, &slices) {
-            Poll::Ready(written) => written,
-            Poll::Pending => Ok(0),
+        match stream.try_write(&slices) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            written => written,
         }
     }
 

@@ -18,6 +18,7 @@ use super::flush::{FlushQueue, GroupCommit};
 use super::role::{FollowerFetch, Leading, Role};
 use super::table::{LeaderAndIsr, Surroundings};
 use super::waiters::{Moves, OffsetWaiters, Parked, ParkedFetches};
+use crate::config::TopicConfig;
 use crate::storage::log::{
     AbortedTransaction, AppendError, AppendInfo, AppendParams, FileSlice, Log, LogOffsets, ReadError, TimestampOffset,
 };
@@ -232,7 +233,7 @@ impl Partition {
         if flush {
             self.flush_to(end);
         }
-        let reached = self.advance(&role, log);
+        let reached = self.advance(&role, log, &config);
         if !reached.moved {
             self.fetches.wake_appended();
         }
@@ -377,7 +378,7 @@ impl Partition {
             leader_end: read.offsets.log_end,
             now_ms: self.around.clock.monotonic_ms(),
         })?;
-        self.advance(&role, log);
+        self.advance(&role, log, &log.config());
         if log_start_rose {
             self.deleted.passed(self.low_watermark(leading, log));
         }
@@ -443,7 +444,7 @@ impl Partition {
             self.go_offline();
             return Err(ErrorCode::KafkaStorageError);
         }
-        self.advance(&role, log);
+        self.advance(&role, log, &log.config());
         drop(role);
         self.fetches.wake_all();
         Ok(())
@@ -498,11 +499,10 @@ impl Partition {
     }
 
     /// Moves the high watermark as far as the replicas allow and wakes whom that concerns.
-    fn advance(&self, role: &Role, log: &Log) -> Reached {
+    fn advance(&self, role: &Role, log: &Log, config: &TopicConfig) -> Reached {
         let Some(leading) = &role.leading else {
             return Reached { high_watermark: log.offsets().high_watermark, moved: false };
         };
-        let config = log.config();
         let reached = {
             let _later_move_wins = self.advancing.lock();
             let offsets = log.offsets();
@@ -556,7 +556,7 @@ impl Partition {
         }
         let more = self.group_commit.flushed(end);
         self.durable.passed(end);
-        self.advance(&self.role.read(), log);
+        self.advance(&self.role.read(), log, &log.config());
         more
     }
 

@@ -110,7 +110,7 @@ pub trait Leadership: Send + Sync {
 
 const SHARDS: usize = 16;
 
-type Shard = RwLock<HashMap<Arc<str>, BTreeMap<i32, Arc<Partition>>>>;
+type Shard = RwLock<HashMap<Arc<str>, BTreeMap<i32, Arc<Partition>>, ahash::RandomState>>;
 
 /// Kafka's `ReplicaManager`, minus what lives in [`Partition`].
 pub struct PartitionTable {
@@ -438,8 +438,10 @@ impl PartitionTable {
 
     fn shard(&self, topic: &str) -> &Shard {
         // No secret: names chosen to share a shard would share a lock that is nearly always read.
-        let last = topic.bytes().rev().take(8);
-        let spread = last.fold(topic.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        let spread = match topic.as_bytes() {
+            [.., last_but_one, last] => topic.len() + 31 * usize::from(*last_but_one) + usize::from(*last),
+            _ => 0,
+        };
         &self.shards[spread % SHARDS]
     }
 }

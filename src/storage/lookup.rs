@@ -173,6 +173,10 @@ fn readable_end(segment: &Segment, whole: bool, wanted: u64, upper: Offset) -> i
     if whole {
         return Ok(len);
     }
+    // At the tail the newest batches know.
+    if let Some(found) = segment.located_recently(upper) {
+        return Ok(found.map_or(len, |found| found.position));
+    }
     // Far below the upper bound an index entry says so without a search for the bound itself.
     if segment.offset_at_or_after_position(wanted)?.is_some_and(|offset| offset < upper) {
         return Ok(len.min(wanted));

@@ -304,9 +304,14 @@ impl Segment {
         Ok(())
     }
 
+    /// As [`Segment::locate`], when that takes no look at index or file.
+    pub fn located_recently(&self, target: Offset) -> Option<Option<Located>> {
+        self.recent.lock().locate(target)
+    }
+
     /// The first batch that reaches `target` or beyond; `None` when every batch lies below.
     pub fn locate(&self, target: Offset) -> io::Result<Option<Located>> {
-        if let Some(found) = self.recent.lock().locate(target) {
+        if let Some(found) = self.located_recently(target) {
             return Ok(found);
         }
         let len = self.len();

@@ -71,7 +71,7 @@ impl Partition {
         let outcome = leading.answered(proposal, answer);
         if outcome == Outcome::Settled {
             tracing::info!(partition = %self.tp, isr = ?leading.isr(), "the ISR is settled");
-            self.advance(&role, log);
+            self.advance(&role, log, &log.config());
         }
         drop(role);
         if is_fenced && self.around.leader_checks.get().is_some() {
