@@ -52,6 +52,8 @@ pub enum Acks {
 pub enum Outcome {
     /// Acknowledged; a send with the offset it was given.
     Stored { offset: i64 },
+    /// Acknowledged as what an earlier try has stored, wherever that is.
+    StoredBefore,
     /// An error after which it can not be stored.
     Refused,
     /// A time-out, a lost connection, or an error that may follow what was stored.
