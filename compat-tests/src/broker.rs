@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 use crate::cache;
 use crate::daemon::Daemon;
+use crate::network::Machine;
 use crate::proc::{self, tail, tool};
 use crate::raw::Connection;
 use crate::wait::until;
@@ -56,7 +57,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub struct Broker {
     on: On,
     id: i32,
-    host: String,
+    machine: Machine,
     port: u16,
     dir: PathBuf,
     _temp: Option<TempDir>,
@@ -89,11 +90,9 @@ impl Broker {
         if let On::At(address) = on {
             let (host, port) = address.rsplit_once(':').ok_or_else(|| anyhow!("{address} has no port"))?;
             let port = port.parse().with_context(|| format!("port of {address}"))?;
-            let mut broker = Broker::new(on, BROKER_ID, port, dir, temp);
-            broker.host = host.to_owned();
-            return Ok(broker);
+            return Ok(Broker::new(on, BROKER_ID, Machine::at(host), port, dir, temp));
         }
-        let mut broker = Broker::new(on, BROKER_ID, port, dir, temp);
+        let mut broker = Broker::new(on, BROKER_ID, Machine::this(), port, dir, temp);
         let mut lines = Vec::new();
         if *on == On::Kafka {
             let zookeeper = Ensemble::start(dir, 1)?;
@@ -111,15 +110,27 @@ impl Broker {
 
     /// A broker of a cluster on the ZooKeeper `connect`, ready to be started.
     pub fn of_cluster(on: &On, id: i32, dir: &Path, connect: &str, settings: &[(&str, &str)]) -> Result<Broker> {
+        Broker::of_cluster_on(Machine::this(), on, id, dir, connect, settings)
+    }
+
+    /// As [`Broker::of_cluster`], on a machine of its own.
+    pub fn of_cluster_on(
+        machine: Machine,
+        on: &On,
+        id: i32,
+        dir: &Path,
+        connect: &str,
+        settings: &[(&str, &str)],
+    ) -> Result<Broker> {
         fs::create_dir_all(dir)?;
-        let broker = Broker::new(on, id, free_port()?, dir, None);
+        let broker = Broker::new(on, id, machine, free_port()?, dir, None);
         broker.configure(vec![format!("zookeeper.connect={connect}")], settings)?;
         Ok(broker)
     }
 
-    fn new(on: &On, id: i32, port: u16, dir: &Path, temp: Option<TempDir>) -> Broker {
-        let (host, dir) = ("127.0.0.1".to_owned(), dir.to_path_buf());
-        Broker { on: on.clone(), id, host, port, dir, _temp: temp, process: None, _zookeeper: None }
+    fn new(on: &On, id: i32, machine: Machine, port: u16, dir: &Path, temp: Option<TempDir>) -> Broker {
+        let dir = dir.to_path_buf();
+        Broker { on: on.clone(), id, machine, port, dir, _temp: temp, process: None, _zookeeper: None }
     }
 
     /// Writes its properties: the common ones, then `lines`, then `settings`, in whose values `{id}` is the broker's and
@@ -127,7 +138,7 @@ impl Broker {
     fn configure(&self, lines: Vec<String>, settings: &[(&str, &str)]) -> Result<()> {
         let mut all = vec![
             format!("broker.id={}", self.id),
-            format!("listeners=PLAINTEXT://127.0.0.1:{}", self.port),
+            format!("listeners=PLAINTEXT://{}", self.address()),
             format!("log.dirs={}", self.log_dir().display()),
         ];
         all.extend(lines);
@@ -149,7 +160,7 @@ impl Broker {
 
     /// `HOST:PORT`.
     pub fn address(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+        format!("{}:{}", self.machine.host(), self.port)
     }
 
     pub fn port(&self) -> u16 {
@@ -173,7 +184,7 @@ impl Broker {
 
     /// As [`Broker::start_again`] without the wait.
     pub fn spawn(&mut self) -> Result<()> {
-        let mut command = match self.on {
+        let command = match self.on {
             On::Klamm => {
                 let mut command = Command::new(klamm()?);
                 command.arg(self.properties_file());
@@ -186,7 +197,7 @@ impl Broker {
             }
             On::At(_) => bail!("a broker that somebody else started cannot be started again"),
         };
-        self.process = Some(Daemon::spawn(&mut command, &self.log_file())?);
+        self.process = Some(Daemon::spawn(&mut self.machine.run(command), &self.log_file())?);
         Ok(())
     }
 

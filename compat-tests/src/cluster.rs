@@ -1,6 +1,7 @@
 //! Several brokers on one ZooKeeper, and what they say about their partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use kafka_protocol::messages::{ApiKey, MetadataRequest, RequestKind, ResponseKin
 use tempfile::TempDir;
 
 use crate::broker::{Broker, On};
+use crate::network::Machine;
 use crate::raw::Connection;
 use crate::wait::until;
 use crate::znodes::ZooKeeper;
@@ -17,6 +19,8 @@ use crate::zookeeper::Ensemble;
 
 /// Long enough for a loaded machine; reached only by a cluster that does not heal.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A directory whose files are on no disk, where there is one.
+const MEMORY: &str = "/dev/shm";
 
 /// A cluster with a directory of its own. Killed when dropped.
 pub struct Cluster {
@@ -24,6 +28,8 @@ pub struct Cluster {
     brokers: BTreeMap<i32, Broker>,
     pub zookeeper: Ensemble,
     dir: TempDir,
+    /// Where ZooKeeper's data lies, unless it is beside the brokers'.
+    _tree: Option<TempDir>,
 }
 
 /// A partition as Metadata tells it.
@@ -85,16 +91,43 @@ impl Cluster {
 
     /// As [`Cluster::start`], each broker of its kind.
     pub fn start_of(kinds: &[(i32, &On)], zookeepers: usize, settings: &[(&str, &str)]) -> Result<Cluster> {
+        let here = |&(id, on)| (id, on, Machine::this());
+        let brokers: Vec<(i32, &On, Machine)> = kinds.iter().map(here).collect();
         let dir = TempDir::with_prefix("compat-")?;
         let zookeeper = Ensemble::start(dir.path(), zookeepers)?;
+        Cluster::start_with(dir, None, zookeeper, &brokers, settings)
+    }
+
+    /// As [`Cluster::start`], each broker and each ZooKeeper server on its machine. ZooKeeper's data lies in memory.
+    pub fn start_on(
+        on: &On,
+        brokers: &[(i32, Machine)],
+        zookeepers: &[Machine],
+        settings: &[(&str, &str)],
+    ) -> Result<Cluster> {
+        let memory = Some(Path::new(MEMORY)).filter(|dir| dir.is_dir()).map_or_else(env::temp_dir, Path::to_owned);
+        let tree = TempDir::with_prefix_in("compat-", memory)?;
+        let zookeeper = Ensemble::start_on(zookeepers, tree.path())?;
+        let brokers: Vec<_> = brokers.iter().map(|(id, machine)| (*id, on, machine.clone())).collect();
+        Cluster::start_with(TempDir::with_prefix("compat-")?, Some(tree), zookeeper, &brokers, settings)
+    }
+
+    fn start_with(
+        dir: TempDir,
+        tree: Option<TempDir>,
+        zookeeper: Ensemble,
+        places: &[(i32, &On, Machine)],
+        settings: &[(&str, &str)],
+    ) -> Result<Cluster> {
         let connect = zookeeper.connect_string();
         let mut brokers = BTreeMap::new();
-        for &(id, on) in kinds {
+        for (id, on, machine) in places {
             let folder = dir.path().join(format!("broker-{id}"));
-            brokers.insert(id, Broker::of_cluster(on, id, &folder, &connect, settings)?);
+            let broker = Broker::of_cluster_on(machine.clone(), on, *id, &folder, &connect, settings)?;
+            brokers.insert(*id, broker);
         }
-        let mut cluster = Cluster { brokers, zookeeper, dir };
-        let ids: Vec<i32> = kinds.iter().map(|(id, _)| *id).collect();
+        let mut cluster = Cluster { brokers, zookeeper, dir, _tree: tree };
+        let ids: Vec<i32> = places.iter().map(|(id, ..)| *id).collect();
         cluster.start_in_order(&ids)?;
         Ok(cluster)
     }
@@ -253,7 +286,7 @@ impl Cluster {
 }
 
 /// All segments of a partition, one after the other.
-fn log(dir: &Path) -> Result<Vec<u8>> {
+pub fn log(dir: &Path) -> Result<Vec<u8>> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
         let path = entry?.path();

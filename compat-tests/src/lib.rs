@@ -21,6 +21,7 @@ pub mod cluster;
 pub mod daemon;
 pub mod lane;
 pub mod lanes;
+pub mod network;
 pub mod proc;
 pub mod raw;
 pub mod record;

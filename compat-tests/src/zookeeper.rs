@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use crate::broker::free_port;
 use crate::cache;
 use crate::daemon::Daemon;
+use crate::network::Machine;
 use crate::proc::tail;
 use crate::wait::until;
 
@@ -32,6 +33,7 @@ pub struct Ensemble {
 }
 
 struct Server {
+    machine: Machine,
     dir: PathBuf,
     port: u16,
     process: Option<Daemon>,
@@ -40,7 +42,12 @@ struct Server {
 impl Ensemble {
     /// Starts `count` servers in folders below `dir` and waits until they serve.
     pub fn start(dir: &Path, count: usize) -> Result<Ensemble> {
-        let mut ensemble = Ensemble::prepare(dir, count)?;
+        Ensemble::start_on(&vec![Machine::this(); count], dir)
+    }
+
+    /// As [`Ensemble::start`], each server on its machine.
+    pub fn start_on(machines: &[Machine], dir: &Path) -> Result<Ensemble> {
+        let mut ensemble = Ensemble::prepare_on(machines, dir)?;
         for server in &mut ensemble.servers {
             server.spawn()?;
         }
@@ -52,24 +59,29 @@ impl Ensemble {
 
     /// As [`Ensemble::start`], without starting any.
     pub fn prepare(dir: &Path, count: usize) -> Result<Ensemble> {
+        Ensemble::prepare_on(&vec![Machine::this(); count], dir)
+    }
+
+    fn prepare_on(machines: &[Machine], dir: &Path) -> Result<Ensemble> {
         let mut ensemble = Ensemble { servers: Vec::new() };
         let mut members = String::new();
-        for number in 1..=count {
+        for (number, machine) in (1..).zip(machines) {
             let (port, quorum, election) = (free_port()?, free_port()?, free_port()?);
-            let server = Server { dir: dir.join(format!("zookeeper-{number}")), port, process: None };
-            ensemble.servers.push(server);
-            if count > 1 {
-                members += &format!("server.{number}=127.0.0.1:{quorum}:{election}\n");
+            let dir = dir.join(format!("zookeeper-{number}"));
+            ensemble.servers.push(Server { machine: machine.clone(), dir, port, process: None });
+            if machines.len() > 1 {
+                members += &format!("server.{number}={}:{quorum}:{election}\n", machine.host());
             }
         }
         for (number, server) in (1..).zip(&ensemble.servers) {
             fs::create_dir_all(server.data())?;
             fs::write(server.data().join("myid"), format!("{number}\n"))?;
             let text = format!(
-                "dataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\ntickTime={TICK}\ninitLimit=20\nsyncLimit=10\n\
+                "dataDir={}\nclientPort={}\nclientPortAddress={}\ntickTime={TICK}\ninitLimit=20\nsyncLimit=10\n\
                  maxSessionTimeout={}\nmaxClientCnxns=0\nadmin.enableServer=false\n{members}",
                 server.data().display(),
                 server.port,
+                server.machine.host(),
                 LONGEST.as_millis()
             );
             fs::write(server.properties(), text)?;
@@ -78,7 +90,7 @@ impl Ensemble {
     }
 
     pub fn connect_string(&self) -> String {
-        self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect::<Vec<_>>().join(",")
+        self.servers.iter().map(Server::address).collect::<Vec<_>>().join(",")
     }
 
     /// The number of the server that leads the others; of a single one, its own.
@@ -114,6 +126,11 @@ impl Ensemble {
 }
 
 impl Server {
+    /// `HOST:PORT`.
+    fn address(&self) -> String {
+        format!("{}:{}", self.machine.host(), self.port)
+    }
+
     fn data(&self) -> PathBuf {
         self.dir.join("data")
     }
@@ -133,7 +150,7 @@ impl Server {
             .arg("-Dzookeeper.forceSync=no")
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(self.properties());
-        self.process = Some(Daemon::spawn(&mut command, &self.log())?);
+        self.process = Some(Daemon::spawn(&mut self.machine.run(command), &self.log())?);
         Ok(())
     }
 
@@ -149,7 +166,8 @@ impl Server {
 
     /// `standalone`, `leader` or `follower`; an error while it does not serve.
     fn mode(&self) -> Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        let address: SocketAddr = self.address().parse()?;
+        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
         // While it starts, a server may take the question and forget it.
         stream.set_read_timeout(Some(Duration::from_millis(500)))?;
         stream.write_all(b"srvr")?;

@@ -1,0 +1,322 @@
+//! Machines of one's own: a network namespace each, and a hub between them that forwards what it is not told to drop.
+//!
+//! ```text
+//!  machine (eth0) ══ veth ══ hub ══ veth ══ this machine, where the clients are
+//! ```
+//!
+//! All links end in the hub, which is a namespace too: it routes, and a cut is a rule of its routing that leads nowhere, so
+//! that packets of one direction vanish without a word to their sender. `ip` and `tc` of iproute2 are all it takes; nothing
+//! of the machine's own network is touched but for one link and its route.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::geteuid;
+
+use crate::lane::skip;
+use crate::proc::{self, tool};
+
+/// For one command that changes the network.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Where `ip` keeps the names of namespaces.
+const NAMES: &str = "/run/netns";
+/// What all names begin with, before the id of the process they belong to.
+const PREFIX: &str = "klamm-";
+
+/// Where a process runs, and under what name it is reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Machine {
+    host: String,
+    namespace: Option<String>,
+}
+
+impl Machine {
+    /// The one this program runs on, by its loopback address.
+    pub fn this() -> Machine {
+        Machine::at("127.0.0.1")
+    }
+
+    /// The one this program runs on, or a foreign one that nothing is started on.
+    pub fn at(host: &str) -> Machine {
+        Machine { host: host.to_owned(), namespace: None }
+    }
+
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The command as it is run there. The process id stays that of the program.
+    pub fn run(&self, command: Command) -> Command {
+        let Some(namespace) = &self.namespace else { return command };
+        let mut inside = Command::new("ip");
+        inside.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => inside.env(name, value),
+                None => inside.env_remove(name),
+            };
+        }
+        if let Some(dir) = command.get_current_dir() {
+            inside.current_dir(dir);
+        }
+        inside
+    }
+}
+
+/// The hub and what hangs on it. Gone when dropped, with all its machines; what runs on them is to end before.
+pub struct Network {
+    /// Of all names of this network.
+    prefix: String,
+    /// The first three bytes of all its addresses.
+    subnet: [u8; 3],
+    machines: Vec<Machine>,
+    /// From and to.
+    cuts: BTreeSet<(Machine, Machine)>,
+}
+
+/// The last bytes of addresses that are not a machine's.
+const CLIENTS: u8 = 1;
+const HUB: u8 = 254;
+const FIRST: u8 = 11;
+
+impl Network {
+    /// A network of `count` machines. A skip where the machine does not permit it.
+    pub fn new(count: u8) -> Result<Network> {
+        if !geteuid().is_root() {
+            return skip("only root may make network namespaces");
+        }
+        tool("ip")?;
+        sweep();
+        let pid = std::process::id();
+        let mut network = Network {
+            prefix: format!("{PREFIX}{pid}"),
+            subnet: free_subnet(pid)?,
+            machines: Vec::new(),
+            cuts: BTreeSet::new(),
+        };
+        if let Err(error) = ip(&["netns", "add", &network.hub()]) {
+            return skip(format!("no network namespaces here: {error:#}"));
+        }
+        network.join_clients().context("link the hub")?;
+        for number in 0..count {
+            network.add_machine(number).with_context(|| format!("machine {}", number + 1))?;
+        }
+        Ok(network)
+    }
+
+    pub fn machines(&self) -> &[Machine] {
+        &self.machines
+    }
+
+    /// This machine, as the others see it.
+    pub fn clients(&self) -> Machine {
+        Machine::at(&self.address(CLIENTS))
+    }
+
+    fn hub(&self) -> String {
+        format!("{}-hub", self.prefix)
+    }
+
+    fn address(&self, last: u8) -> String {
+        let [a, b, c] = self.subnet;
+        Ipv4Addr::new(a, b, c, last).to_string()
+    }
+
+    fn in_hub(&self, words: &[&str]) -> Result<()> {
+        let hub = self.hub();
+        ip(&[&["-n", &hub], words].concat())
+    }
+
+    fn join_clients(&self) -> Result<()> {
+        let (hub, gateway, clients) = (self.hub(), self.address(HUB), self.address(CLIENTS));
+        let link = link_of(std::process::id());
+        let everybody = format!("{}/24", self.address(0));
+        self.in_hub(&["link", "set", "lo", "up"])?;
+        self.in_hub(&["addr", "add", &gateway, "dev", "lo"])?;
+        let forward = "echo 1 > /proc/sys/net/ipv4/ip_forward";
+        ip(&["netns", "exec", &hub, "sh", "-c", forward])?;
+        ip(&["link", "add", "name", &link, "type", "veth", "peer", "name", "clients", "netns", &hub])?;
+        self.in_hub(&["link", "set", "clients", "up"])?;
+        self.in_hub(&["route", "add", &clients, "dev", "clients"])?;
+        ip(&["addr", "add", &clients, "dev", &link])?;
+        ip(&["link", "set", &link, "up"])?;
+        ip(&["route", "add", &gateway, "dev", &link])?;
+        ip(&["route", "add", &everybody, "via", &gateway, "dev", &link, "src", &clients])
+    }
+
+    fn add_machine(&mut self, number: u8) -> Result<()> {
+        let (namespace, port) = (format!("{}-{}", self.prefix, number + 1), port(number.into()));
+        let (host, gateway) = (self.address(FIRST + number), self.address(HUB));
+        ip(&["netns", "add", &namespace])?;
+        // Known from here on: what follows may fail, and then it is to be taken away.
+        self.machines.push(Machine { host: host.clone(), namespace: Some(namespace.clone()) });
+        self.in_hub(&["link", "add", "name", &port, "type", "veth", "peer", "name", "eth0", "netns", &namespace])?;
+        self.in_hub(&["link", "set", &port, "up"])?;
+        self.in_hub(&["route", "add", &host, "dev", &port])?;
+        let inside = |words: &[&str]| ip(&[&["-n", &namespace], words].concat());
+        inside(&["link", "set", "lo", "up"])?;
+        inside(&["addr", "add", &host, "dev", "eth0"])?;
+        inside(&["link", "set", "eth0", "up"])?;
+        inside(&["route", "add", &gateway, "dev", "eth0"])?;
+        inside(&["route", "add", "default", "via", &gateway])
+    }
+
+    /// From now on nothing of what `from` sends reaches `to`.
+    pub fn cut(&mut self, from: &Machine, to: &Machine) -> Result<()> {
+        if self.cuts.insert((from.clone(), to.clone())) {
+            self.in_hub(&["rule", "add", "from", from.host(), "to", to.host(), "blackhole", "pref", "100"])?;
+        }
+        Ok(())
+    }
+
+    /// What [`Network::cut`] has done is undone.
+    pub fn mend(&mut self, from: &Machine, to: &Machine) -> Result<()> {
+        if self.cuts.remove(&(from.clone(), to.clone())) {
+            self.in_hub(&["rule", "del", "from", from.host(), "to", to.host(), "blackhole", "pref", "100"])?;
+        }
+        Ok(())
+    }
+
+    /// What goes to this machine goes at `rate` from now on, in words of `tc`, and waits 400 ms at most.
+    pub fn slow(&self, machine: &Machine, rate: &str) -> Result<()> {
+        let port = self.port_of(machine)?;
+        let hub = self.hub();
+        let words = ["qdisc", "add", "dev", &port, "root", "tbf", "rate", rate, "burst", "16kb", "latency", "400ms"];
+        iproute("tc", &[&["-n", &hub], &words[..]].concat())
+    }
+
+    /// What [`Network::slow`] has done is undone.
+    pub fn swift(&self, machine: &Machine) -> Result<()> {
+        let port = self.port_of(machine)?;
+        iproute("tc", &["-n", &self.hub(), "qdisc", "del", "dev", &port, "root"])
+    }
+
+    fn port_of(&self, machine: &Machine) -> Result<String> {
+        let number = self.machines.iter().position(|one| one == machine);
+        Ok(port(number.with_context(|| format!("{} is not of this network", machine.host()))?))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        remove(&self.prefix);
+    }
+}
+
+/// The hub's end of a machine's link.
+fn port(number: usize) -> String {
+    format!("to{}", number + 1)
+}
+
+/// The name of this machine's end of the link to the hub. The kernel allows 15 bytes.
+fn link_of(pid: u32) -> String {
+    format!("klamm{pid}")
+}
+
+fn ip(words: &[&str]) -> Result<()> {
+    iproute("ip", words)
+}
+
+fn iproute(program: &str, words: &[&str]) -> Result<()> {
+    let output = proc::run(Command::new(program).args(words), b"", LIMIT)?;
+    output.ok().map(|_| ()).with_context(|| format!("{program} {}", words.join(" ")))
+}
+
+/// Private addresses that no route of this machine leads to.
+fn free_subnet(pid: u32) -> Result<[u8; 3]> {
+    for attempt in 0..u32::from(u8::MAX) {
+        let [.., high, low] = pid.wrapping_add(attempt).to_be_bytes();
+        let subnet = [10, 128 | high, low];
+        let [a, b, c] = subnet;
+        let within = format!("{a}.{b}.{c}.0/24");
+        let routes = proc::run(Command::new("ip").args(["-4", "route", "show", "root", &within]), b"", LIMIT)?.ok()?;
+        if routes.out().trim().is_empty() {
+            return Ok(subnet);
+        }
+    }
+    bail!("every private subnet has a route")
+}
+
+/// Takes away what a network of a process that was killed has left.
+fn sweep() {
+    for name in names() {
+        let Some((pid, _)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else { continue };
+        let alive = fs::exists(format!("/proc/{pid}")).unwrap_or(true);
+        if !alive {
+            remove(&format!("{PREFIX}{pid}"));
+        }
+    }
+}
+
+/// All namespaces of a network. A link goes with either of its ends.
+fn remove(prefix: &str) {
+    let own = format!("{prefix}-");
+    for name in names().iter().filter(|name| name.starts_with(&own)) {
+        if let Err(error) = ip(&["netns", "del", name]) {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+fn names() -> Vec<String> {
+    let entries = fs::read_dir(NAMES).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::lane::Skip;
+
+    fn may_fail(network: Result<Network>) -> Option<Network> {
+        match network {
+            Ok(network) => Some(network),
+            Err(error) if error.is::<Skip>() => None,
+            Err(error) => panic!("{error:#}"),
+        }
+    }
+
+    /// Asks from the inside: what is cut there is cut for everything that the machine sends.
+    fn reaches(machine: &Machine, address: &str) -> bool {
+        let (host, port) = address.split_once(':').expect("an address");
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("exec 3<>/dev/tcp/{host}/{port}")]);
+        proc::run(&mut machine.run(command), b"", Duration::from_secs(2)).is_ok_and(|output| output.status.success())
+    }
+
+    #[test]
+    fn a_cut_is_of_one_pair_and_can_be_mended() {
+        let Some(mut network) = may_fail(Network::new(2)) else { return };
+        let clients = network.clients();
+        let listener = TcpListener::bind((clients.host(), 0)).expect("an address that clients have");
+        let address = listener.local_addr().expect("an address").to_string();
+        let machines = network.machines().to_vec();
+        assert!(machines.iter().all(|machine| reaches(machine, &address)));
+        network.cut(&machines[0], &clients).expect("a rule");
+        assert!(!reaches(&machines[0], &address), "it is cut");
+        assert!(reaches(&machines[1], &address), "the other one is not");
+        network.mend(&machines[0], &clients).expect("no rule");
+        assert!(reaches(&machines[0], &address));
+        let hub = network.hub();
+        drop(network);
+        assert!(!names().contains(&hub), "it is taken away");
+        assert!(TcpStream::connect(&address).is_err(), "the link is gone with its address");
+    }
+
+    #[test]
+    fn what_a_dead_process_has_left_is_taken_away() {
+        // Above the largest id that the kernel gives.
+        let left = format!("{PREFIX}4194399-hub");
+        if !geteuid().is_root() || ip(&["netns", "add", &left]).is_err() {
+            return;
+        }
+        sweep();
+        assert!(!names().contains(&left));
+    }
+}
