@@ -27,9 +27,12 @@ pub struct Connection {
 
 impl Connection {
     pub fn open(address: &str) -> Result<Connection> {
+        Connection::open_within(address, Duration::from_secs(10))
+    }
+
+    pub fn open_within(address: &str, limit: Duration) -> Result<Connection> {
         let target = address.to_socket_addrs()?.next().ok_or_else(|| anyhow!("{address} names no address"))?;
-        let stream =
-            TcpStream::connect_timeout(&target, Duration::from_secs(10)).with_context(|| address.to_owned())?;
+        let stream = TcpStream::connect_timeout(&target, limit).with_context(|| address.to_owned())?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream })
     }
@@ -86,8 +89,19 @@ impl Connection {
 
     /// One typed request and its typed answer.
     pub fn ask(&mut self, api: ApiKey, version: i16, request: &RequestKind) -> Result<ResponseKind> {
+        self.ask_within(api, version, request, Duration::from_secs(30))
+    }
+
+    /// As [`Connection::ask`]. A connection that was silent for `limit` is of no more use.
+    pub fn ask_within(
+        &mut self,
+        api: ApiKey,
+        version: i16,
+        request: &RequestKind,
+        limit: Duration,
+    ) -> Result<ResponseKind> {
         self.send(&frame(api, version, 1, request)?);
-        match self.hear(Duration::from_secs(30))? {
+        match self.hear(limit)? {
             Heard::Reply(bytes) => Ok(decode(api, version, bytes)?.1),
             other => bail!("{api:?} v{version}: {other:?}"),
         }

@@ -23,6 +23,7 @@ use kafka_protocol::messages::ApiKey;
 use crate::broker::{Broker, On};
 use crate::lane::{Form, Run};
 use crate::lanes;
+use crate::records::batches;
 
 /// Inputs of one kind (API, version, client) that are kept.
 const OF_A_KIND: usize = 4;
@@ -165,15 +166,4 @@ fn keep_files(dir: &Path, kept: &Kept) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The whole batches of a segment.
-fn batches(mut log: &[u8]) -> Vec<&[u8]> {
-    let mut found = Vec::new();
-    while let Some(size) = log.get(8..12).and_then(<[u8]>::first_chunk::<4>) {
-        let Some((batch, rest)) = log.split_at_checked(12 + u32::from_be_bytes(*size) as usize) else { break };
-        found.push(batch);
-        log = rest;
-    }
-    found
 }

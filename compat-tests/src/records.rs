@@ -306,6 +306,17 @@ pub fn read(mut bytes: &[u8]) -> Result<Vec<Stored>> {
     Ok(all)
 }
 
+/// The whole batches of a segment, as they lie in it.
+pub fn batches(mut log: &[u8]) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    while let Some(size) = log.get(8..12).and_then(<[u8]>::first_chunk::<4>) {
+        let Some((batch, rest)) = log.split_at_checked(12 + u32::from_be_bytes(*size) as usize) else { break };
+        found.push(batch);
+        log = rest;
+    }
+    found
+}
+
 fn read_batch(mut bytes: &[u8]) -> Result<Stored> {
     ensure!(bytes.len() >= 61, "a batch of {} bytes", bytes.len());
     let base_offset = bytes.get_i64();

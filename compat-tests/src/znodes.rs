@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
 use crate::cache;
 use crate::wait::until;
@@ -76,10 +76,18 @@ impl ZooKeeper {
         Ok(self.runtime.block_on(self.client.delete(path, None))?)
     }
 
+    /// A node's JSON and what ZooKeeper keeps of it, if it is there.
+    pub fn node(&self, path: &str) -> Result<Option<(Value, Stat)>> {
+        match self.runtime.block_on(self.client.get_data(path)) {
+            Ok((data, stat)) => Ok(Some((serde_json::from_slice(&data).with_context(|| path.to_owned())?, stat))),
+            Err(Error::NoNode) => Ok(None),
+            Err(error) => Err(error).with_context(|| path.to_owned()),
+        }
+    }
+
     /// The broker that is the controller.
-    fn controller(&self) -> Result<i32> {
-        let (node, _) = self.runtime.block_on(self.client.get_data("/controller"))?;
-        let node: Value = serde_json::from_slice(&node)?;
+    pub fn controller(&self) -> Result<i32> {
+        let (node, _) = self.node("/controller")?.context("there is no controller")?;
         let id = node["brokerid"].as_i64().with_context(|| format!("{node} names nobody"))?;
         Ok(i32::try_from(id)?)
     }

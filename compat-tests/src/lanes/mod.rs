@@ -3,6 +3,7 @@
 mod bad_days;
 mod bad_disks;
 mod bad_zookeepers;
+mod chaos;
 mod checks;
 mod cli;
 mod cli_groups;
@@ -78,6 +79,11 @@ pub const ALL: &[Lane] = &[
     },
     Lane { name: "durability", what: "kill -9 in the middle of a produce load", run: durability::lane },
     Lane { name: "cluster", what: "three brokers on a ZooKeeper that lose each other, under load", run: cluster::lane },
+    Lane {
+        name: "chaos",
+        what: "faults of processes, sessions and wires, judged by the history of what clients were told",
+        run: chaos::lane,
+    },
     Lane {
         name: "operators",
         what: "klamm's commands for a cluster and Kafka's, one act after the other on three brokers",

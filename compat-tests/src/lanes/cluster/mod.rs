@@ -24,6 +24,7 @@ use crate::lane::{Run, skip};
 use crate::wait::until;
 use crate::znodes::ZooKeeper;
 use group::{GROUP, Member};
+pub use load::client;
 use load::{ALL, Load, ONE, REPLICAS};
 
 const BROKERS: [i32; 3] = [1, 2, 3];

@@ -1,0 +1,219 @@
+//! Faults of machines, processes and wires under load, each judged by the history of what clients were told.
+//!
+//! ```text
+//!  matrix ─ faults ─► stage (brokers, ZooKeepers, network)         witness: what ZooKeeper says meanwhile
+//!                       ▲
+//!  writers, readers, member of a group ─► chronicle ◄─ dump of all replicas
+//!                                             └─► judged: sound, violated, or invalid
+//! ```
+//!
+//! A run whose fault left no trace, or in which a session ended that nobody meant to end, proves nothing: it is played
+//! again. What is violated fails, and its history is kept. How long writes stood still is told and no verdict.
+
+mod chronicle;
+mod dump;
+mod expiry;
+mod fault;
+mod matrix;
+mod member;
+mod readers;
+mod stage;
+mod witness;
+mod writers;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use history::event::{Acks, Event, Fault as Happened, Partition};
+use history::verdict::Verdict;
+
+use crate::broker::On;
+use crate::cache;
+use crate::lane::{Run, skip};
+use crate::wait::until;
+use chronicle::Chronicle;
+use fault::Fault;
+use member::Member;
+use readers::Reader;
+use stage::{PARTITIONS, Stage};
+use writers::Writer;
+
+/// Until a fault shows: long enough for a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A run that proves nothing is played again, so often in all.
+const TRIES: usize = 3;
+/// In the full form readers go on for as long after everything is whole, so that what they are not given counts.
+const AFTERMATH: Duration = Duration::from_secs(6);
+
+pub fn lane(run: &mut Run) -> Result<()> {
+    if matches!(run.on, On::At(_)) {
+        return skip("brokers of others cannot be killed");
+    }
+    let faults = if run.full() { matrix::FULL } else { matrix::LIGHT };
+    let mut stage = None;
+    for (number, fault) in faults.iter().enumerate() {
+        let started = Instant::now();
+        let built = match stage.take() {
+            Some(built) => built,
+            None => Stage::build(&run.on)?,
+        };
+        let mut play = Play { stage: built, fault, full: run.full() };
+        let result = play.until_valid(number);
+        let (told, result) = match result {
+            Ok(told) => (format!("{}: {told}", fault.name), Ok(())),
+            Err(error) => (fault.name.to_owned(), Err(error)),
+        };
+        // After a failure nobody knows what the brokers are in.
+        if result.is_ok() {
+            stage = Some(play.stage);
+        } else {
+            println!("{}", play.stage.cluster.log_tails(20));
+        }
+        run.took(told, result, started.elapsed());
+    }
+    Ok(())
+}
+
+struct Play<'a> {
+    stage: Stage,
+    fault: &'a Fault,
+    full: bool,
+}
+
+/// Who writes and reads during one run.
+struct Load {
+    all: Writer,
+    one: Writer,
+    readers: Vec<(Partition, Reader)>,
+    member: Member,
+}
+
+impl Play<'_> {
+    /// What there was to see, once a run has proved something.
+    fn until_valid(&mut self, number: usize) -> Result<String> {
+        let mut why = Vec::new();
+        for again in 0..TRIES {
+            let name = format!("{number}-{again}");
+            let path = histories()?.join(format!("{name}.jsonl"));
+            let chronicle = Arc::new(Chronicle::create(&path)?);
+            let told = self.once(&chronicle, &name).with_context(|| format!("its history is {}", path.display()))?;
+            match chronicle.judge()? {
+                Verdict::Sound => {
+                    fs::remove_file(&path)?;
+                    return Ok(told);
+                }
+                Verdict::Invalid(reasons) => {
+                    println!("      played again: {}", reasons.join("; "));
+                    why = reasons;
+                    fs::remove_file(&path)?;
+                }
+                violated => bail!("{} says\n{violated}", path.display()),
+            }
+        }
+        bail!("{TRIES} runs have proved nothing, the last of them because of {why:?}")
+    }
+
+    fn once(&mut self, chronicle: &Arc<Chronicle>, name: &str) -> Result<String> {
+        let (all, one) = (format!("all-{name}"), format!("one-{name}"));
+        let topics = [all.as_str(), one.as_str()];
+        self.stage.set(&all, &one)?;
+        let load = Load::start(&self.stage, chronicle, &all, &one)?;
+        let before = self.stage.before(&topics)?;
+        [&load.all, &load.one].into_iter().for_each(Writer::count_gaps);
+        let at_us = chronicle.now_us();
+        let begun = Instant::now();
+        let shown = self.disturb(&before, begun);
+        let undone = self.fault.deeds.iter().rev().map(|deed| self.stage.undo(deed)).fold(Ok(()), Result::and);
+        let shown_by = shown.map_err(|error| error.context("nothing shows the fault"));
+        undone.context("undo")?;
+        let shown_by = shown_by?;
+        self.stage.await_whole(&topics)?;
+        load.await_flow()?;
+        let still = [load.all.stood_still(), load.one.stood_still()].map(|still| still.as_secs_f32());
+        self.stage.check_brokers()?;
+        chronicle.write(&Event::Healed { at_us: chronicle.now_us() });
+        for broker in self.stage.strangers(&before, self.fault.sessions)? {
+            let why = format!("broker {broker}'s session ended, which nobody meant to end");
+            chronicle.write(&Event::Spoilt { why });
+        }
+        let told = format!("{shown_by}; stood still {:.1} s with acks=all, {:.1} s with acks=1", still[0], still[1]);
+        chronicle.write(&Event::Fault(Happened { name: self.fault.name.to_owned(), at_us, shown_by: Some(shown_by) }));
+        if self.full {
+            thread::sleep(AFTERMATH);
+        }
+        let acknowledged = load.finish(&self.stage)?;
+        for topic in topics {
+            dump::put_down(chronicle, &self.stage.cluster, topic, PARTITIONS)?;
+        }
+        Ok(format!("{told}; {acknowledged} records acknowledged"))
+    }
+
+    /// Does it, and waits until it shows. What there was to see.
+    fn disturb(&mut self, before: &stage::Before, begun: Instant) -> Result<String> {
+        for deed in self.fault.deeds {
+            self.stage.act(deed).with_context(|| format!("{deed:?}"))?;
+        }
+        let mut seen = Vec::new();
+        for &trace in self.fault.shown_by {
+            seen.push(until(&format!("{trace:?}"), PATIENCE, || self.stage.look(trace, before))?);
+        }
+        thread::sleep(self.fault.lasts.saturating_sub(begun.elapsed()));
+        Ok(seen.join(", "))
+    }
+}
+
+impl Load {
+    fn start(stage: &Stage, chronicle: &Arc<Chronicle>, all: &str, one: &str) -> Result<Load> {
+        let brokers = stage.addresses()?;
+        let reader = |topic: &str, partition| {
+            let at = Partition { topic: topic.to_owned(), partition };
+            (at.clone(), Reader::start(chronicle, brokers.clone(), at))
+        };
+        let places = [all, one].into_iter().flat_map(|topic| (0..PARTITIONS).map(move |partition| (topic, partition)));
+        let load = Load {
+            all: Writer::start(chronicle, stage.client(), all, PARTITIONS, Acks::All)?,
+            one: Writer::start(chronicle, stage.client(), one, PARTITIONS, Acks::Leader)?,
+            readers: places.map(|(topic, partition)| reader(topic, partition)).collect(),
+            member: Member::join(chronicle, stage.client(), all)?,
+        };
+        load.await_flow()?;
+        load.member.await_offsets(&(0..PARTITIONS).map(|partition| (partition, 1)).collect())?;
+        Ok(load)
+    }
+
+    fn await_flow(&self) -> Result<()> {
+        self.all.await_flow(PARTITIONS)?;
+        self.one.await_flow(PARTITIONS)
+    }
+
+    /// Writers end, then readers when they have been given everything. How many records were acknowledged.
+    fn finish(mut self, stage: &Stage) -> Result<usize> {
+        self.all.stop()?;
+        self.one.stop()?;
+        for writer in [&self.all, &self.one] {
+            let ends = dump::ends(&stage.cluster, writer.topic(), PARTITIONS)?;
+            for (at, reader) in self.readers.iter().filter(|(at, _)| at.topic == writer.topic()) {
+                reader.await_offset(ends.get(&at.partition).copied().unwrap_or_default())?;
+            }
+            if writer.topic() == self.all.topic() {
+                self.member.await_offsets(&ends)?;
+            }
+        }
+        for (_, reader) in &mut self.readers {
+            reader.stop()?;
+        }
+        self.member.stop()?;
+        Ok(self.all.acknowledged() + self.one.acknowledged())
+    }
+}
+
+/// Where histories lie until they are found sound.
+fn histories() -> Result<PathBuf> {
+    let dir = cache::target_dir().join("chaos").join(std::process::id().to_string());
+    fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+    Ok(dir)
+}

@@ -1,0 +1,66 @@
+//! What ZooKeeper says of brokers and partitions: it answers also where brokers do not.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use zookeeper_client::Stat;
+
+use crate::znodes::ZooKeeper;
+
+pub struct Witness {
+    connect: String,
+    /// None before the first question, and after one that was not answered.
+    client: RefCell<Option<ZooKeeper>>,
+}
+
+/// The state of a partition as its node has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    pub leader: i64,
+    pub leader_epoch: i64,
+    pub isr: BTreeSet<i64>,
+}
+
+/// A broker's registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// The transaction that made it: the broker's epoch.
+    pub epoch: i64,
+    pub session: i64,
+}
+
+impl Witness {
+    pub fn of(connect: String) -> Witness {
+        Witness { connect, client: RefCell::new(None) }
+    }
+
+    fn node(&self, path: &str) -> Result<Option<(Value, Stat)>> {
+        let mut client = self.client.borrow_mut();
+        let asked = match client.take() {
+            Some(open) => open,
+            None => ZooKeeper::connect(&self.connect)?,
+        };
+        let answer = asked.node(path)?;
+        *client = Some(asked);
+        Ok(answer)
+    }
+
+    pub fn state(&self, topic: &str, partition: i32) -> Result<State> {
+        let path = format!("/brokers/topics/{topic}/partitions/{partition}/state");
+        let (node, _) = self.node(&path)?.with_context(|| format!("{path} is not there"))?;
+        let number = |field: &str| node[field].as_i64().with_context(|| format!("{path} has no {field}: {node}"));
+        let isr = node["isr"].as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+        Ok(State { leader: number("leader")?, leader_epoch: number("leader_epoch")?, isr })
+    }
+
+    pub fn registration(&self, broker: i32) -> Result<Option<Registration>> {
+        let node = self.node(&format!("/brokers/ids/{broker}"))?;
+        Ok(node.map(|(_, stat)| Registration { epoch: stat.czxid, session: stat.ephemeral_owner }))
+    }
+
+    pub fn registrations(&self, brokers: &[i32]) -> Result<BTreeMap<i32, Option<Registration>>> {
+        brokers.iter().map(|&id| Ok((id, self.registration(id)?))).collect()
+    }
+}
