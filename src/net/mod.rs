@@ -57,6 +57,8 @@
 //! - A client id kept from one request to the next, no timer of a connection's own (each sleep looked through the timers three
 //!   times and set one in the kernel), one reading of the clock fewer, an answer without a count, each header parsed once:
 //!   kept, 0.92 produced, 0.96 fetched.
+//! - Topics hashed by ahash in place of SipHash, no question whether a socket is ready where that is known or found out by
+//!   trying, the size of a frame looked at once, the newest batches asked before the index: kept, 0.93 produced, 0.92 fetched.
 //! - A fetch's lists of partitions where they are, not kept: what 115 instructions save for each allocation, moving structures
 //!   of 60 to 180 bytes around takes again.
 //!
