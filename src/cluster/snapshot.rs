@@ -48,7 +48,7 @@ pub struct Snapshot {
     /// `None` while unknown.
     pub controller: Option<BrokerId>,
     pub brokers: BTreeMap<BrokerId, Broker>,
-    /// Looked up for every partition of every request: hashed with keys of this process, as std does it, in a fifth of the time.
+    /// Looked up for every partition of every request: hashed with keys of this process, as by std, in a fifth of the time.
     pub topics: HashMap<Arc<str>, Arc<TopicMeta>, ahash::RandomState>,
     pub topic_names: HashMap<TopicId, Arc<str>>,
 }

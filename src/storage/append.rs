@@ -166,7 +166,7 @@ impl Log {
         })
     }
 
-    /// Writes whole batches whose first offset is `first`, and takes in what they say; `heads` tells of each where it begins.
+    /// Writes whole batches whose first offset is `first`, and takes in what they say; `heads` tells where each begins.
     fn write(
         &self,
         writer: &mut Writer,
