@@ -72,6 +72,11 @@ impl ZooKeeper {
         Ok(())
     }
 
+    /// Whether there is such a node.
+    pub fn has(&self, path: &str) -> Result<bool> {
+        Ok(self.runtime.block_on(self.client.check_stat(path))?.is_some())
+    }
+
     pub fn delete(&self, path: &str) -> Result<()> {
         Ok(self.runtime.block_on(self.client.delete(path, None))?)
     }

@@ -9,6 +9,7 @@
 //! with it, from some record to the end of its log; how much was is said.
 
 pub mod admin;
+mod failover;
 mod group;
 mod load;
 
@@ -53,13 +54,19 @@ pub fn lane(run: &mut Run) -> Result<()> {
     }
     let zookeepers = if run.full() { 3 } else { 1 };
     let cluster = Cluster::start(&run.on, &START, zookeepers, SETTINGS)?;
+    play(run, cluster, |play| play.all())?;
+    if run.on == On::Klamm { play(run, failover::cluster(&run.on)?, |play| play.deaths()) } else { Ok(()) }
+}
+
+/// Puts both topics and the load into a cluster, and has it played with.
+fn play(run: &mut Run, cluster: Cluster, act: impl FnOnce(&mut Play<'_>) -> Result<()>) -> Result<()> {
     let zookeeper = ZooKeeper::connect(&cluster.zookeeper.connect_string())?;
     admin::create_topic(&cluster, ALL, REPLICAS, &[])?;
     admin::create_topic(&cluster, ONE, REPLICAS, &[("min.insync.replicas", Some("1"))])?;
     cluster.await_isr(&LOADED, &BROKERS)?;
     let load = Load::start(&cluster)?;
     let mut play = Play { run, cluster, zookeeper, load };
-    let result = play.all();
+    let result = act(&mut play);
     if result.is_err() || play.run.failures() > 0 {
         println!("{}", play.cluster.log_tails(20));
     }
