@@ -141,6 +141,35 @@ async fn set(client: &mut Client, key: &'static str, value: &'static str) -> i16
 }
 
 #[test]
+fn a_move_between_directories_goes_no_faster_than_it_may() {
+    const RATE: &str = "replica.alter.log.dirs.io.max.bytes.per.second";
+    run(async {
+        let world = World::new(6);
+        let window = "alter.log.dirs.replication.quota.window.num=600".to_owned();
+        let _broker = world.start(1, None, &["log.dirs=/a,/b".to_owned(), window]).expect("a configuration");
+        let mut client = Client::connect(&world, 1).await;
+        let id = client.create("t").await;
+        let records = [1, 2, 3].map(|byte| vec![byte; 600_000]);
+        for record in &records {
+            client.produce("t", record).await;
+        }
+        assert_eq!(set(&mut client, RATE, "1").await, 0);
+        assert_eq!(move_to(&mut client, "t", "/b").await, 0);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        let dirs = client.ask(4, DescribeLogDirsRequest::default().with_topics(None)).await.results;
+        let copy = &dirs[1].topics[0].partitions[0];
+        assert!(copy.is_future_key);
+        assert!(copy.partition_size > 0 && copy.offset_lag == 2, "one chunk is there before it is measured: {copy:?}");
+        client.produce("t", b"4").await;
+        assert_eq!(set(&mut client, RATE, "1000000000").await, 0);
+        assert_eq!(places(&mut client).await[1].1, ["t"]);
+        for (offset, record) in (0..).zip(records.iter().map(Vec::as_slice).chain([&b"4"[..]])) {
+            assert!(client.fetch_from(id, offset, 500).await.expect("a record")[0] == record, "{offset}");
+        }
+    });
+}
+
+#[test]
 fn passwords_of_brokers_are_stored_encrypted_and_change_with_the_secret() {
     const KEY: &str = "listener.name.plaintext.ssl.key.password";
     run(async {

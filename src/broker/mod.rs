@@ -249,6 +249,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     let contacts = failover.as_ref().map(|failover| failover.contacts.clone());
 
     let first = Snapshot { cluster_id: cluster_id.as_str().into(), ..Snapshot::default() };
+    logs.limit_copies_with(live.quotas.replication.log_dirs.clone());
     let cluster = Arc::new(Cluster::new(first));
     cluster.expect_topics(!stored.topics.is_empty());
     let around = Surroundings {

@@ -112,6 +112,7 @@ impl<'a> Layers<'a> {
         config.throttled_rates = ThrottledRates {
             leader: rate(LEADER_RATE).unwrap_or(i64::MAX),
             follower: rate(FOLLOWER_RATE).unwrap_or(i64::MAX),
+            log_dirs: rate(LOG_DIRS_RATE).unwrap_or(i64::MAX),
         };
         config.properties = self.fixed.properties.clone();
         Ok(config)
@@ -314,13 +315,11 @@ pub enum AlterError {
 
 const FOLLOWER_RATE: &str = "follower.replication.throttled.rate";
 const LEADER_RATE: &str = "leader.replication.throttled.rate";
+const LOG_DIRS_RATE: &str = "replica.alter.log.dirs.io.max.bytes.per.second";
 
 /// Configs that brokers have only while they run: how fast replicas may be copied, bytes per second.
-const THROTTLED_RATES: &[Key] = &[
-    def::long(FOLLOWER_RATE).min(0),
-    def::long(LEADER_RATE).min(0),
-    def::long("replica.alter.log.dirs.io.max.bytes.per.second").min(0),
-];
+const THROTTLED_RATES: &[Key] =
+    &[def::long(FOLLOWER_RATE).min(0), def::long(LEADER_RATE).min(0), def::long(LOG_DIRS_RATE).min(0)];
 
 fn throttled_rate(name: &str) -> Option<&'static Key> {
     THROTTLED_RATES.iter().find(|key| key.name == name)

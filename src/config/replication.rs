@@ -37,10 +37,12 @@ pub struct ThrottledRates {
     pub leader: i64,
     /// `follower.replication.throttled.rate`.
     pub follower: i64,
+    /// `replica.alter.log.dirs.io.max.bytes.per.second`.
+    pub log_dirs: i64,
 }
 
 impl ThrottledRates {
-    pub const NONE: ThrottledRates = ThrottledRates { leader: i64::MAX, follower: i64::MAX };
+    pub const NONE: ThrottledRates = ThrottledRates { leader: i64::MAX, follower: i64::MAX, log_dirs: i64::MAX };
 }
 
 /// Keys that begin with `replica.` or `replication.`, and those of connections to other brokers.
@@ -56,6 +58,10 @@ pub struct ReplicationConfig {
     pub fetch_wait_max_ms: i32,
     pub quota_window_num: i32,
     pub quota_window_size_seconds: i32,
+    /// `alter.log.dirs.replication.quota.window.num`.
+    pub log_dirs_quota_window_num: i32,
+    /// `alter.log.dirs.replication.quota.window.size.seconds`.
+    pub log_dirs_quota_window_size_seconds: i32,
     pub selector: ReplicaSelector,
     pub socket_timeout_ms: i32,
 }
@@ -77,6 +83,8 @@ impl ReplicationConfig {
             fetch_wait_max_ms: values.number("replica.fetch.wait.max.ms"),
             quota_window_num: values.number("replication.quota.window.num"),
             quota_window_size_seconds: values.number("replication.quota.window.size.seconds"),
+            log_dirs_quota_window_num: values.number("alter.log.dirs.replication.quota.window.num"),
+            log_dirs_quota_window_size_seconds: values.number("alter.log.dirs.replication.quota.window.size.seconds"),
             selector: ReplicaSelector::of(values.some_text("replica.selector.class"))?,
             socket_timeout_ms: values.number("replica.socket.timeout.ms"),
         })
@@ -96,6 +104,8 @@ impl Default for ReplicationConfig {
             fetch_wait_max_ms: 500,
             quota_window_num: 11,
             quota_window_size_seconds: 1,
+            log_dirs_quota_window_num: 11,
+            log_dirs_quota_window_size_seconds: 1,
             selector: ReplicaSelector::Leader,
             socket_timeout_ms: 30_000,
         }

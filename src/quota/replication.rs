@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::rate::{Rate, Windows};
 use crate::config::{BrokerConfig, ThrottledRates};
+use crate::storage::manager::CopyLimit;
 
 /// One direction.
 #[derive(Debug)]
@@ -50,26 +51,43 @@ impl ReplicationQuota {
     }
 }
 
-/// Both directions.
+impl CopyLimit for ReplicationQuota {
+    fn copied(&self, bytes: usize, now_ms: i64) {
+        self.record(bytes, now_ms);
+    }
+
+    fn is_exceeded(&self, now_ms: i64) -> bool {
+        ReplicationQuota::is_exceeded(self, now_ms)
+    }
+}
+
+/// Both directions between brokers, and what stays within this one.
 #[derive(Debug)]
 pub struct ReplicationQuotas {
     /// What this broker sends to followers.
     pub leader: ReplicationQuota,
     /// What it fetches from leaders.
     pub follower: Arc<ReplicationQuota>,
+    /// What it copies between its log directories (KIP-113).
+    pub log_dirs: Arc<ReplicationQuota>,
 }
 
 impl ReplicationQuotas {
     pub fn new(config: &BrokerConfig) -> ReplicationQuotas {
         let it = &config.replication;
         let windows = Windows::new(it.quota_window_num, it.quota_window_size_seconds);
-        let quota = || ReplicationQuota::new(windows);
-        ReplicationQuotas { leader: quota(), follower: Arc::new(quota()) }
+        let of_log_dirs = Windows::new(it.log_dirs_quota_window_num, it.log_dirs_quota_window_size_seconds);
+        ReplicationQuotas {
+            leader: ReplicationQuota::new(windows),
+            follower: Arc::new(ReplicationQuota::new(windows)),
+            log_dirs: Arc::new(ReplicationQuota::new(of_log_dirs)),
+        }
     }
 
     pub fn set_limits(&self, rates: ThrottledRates) {
         self.leader.set_limit(rates.leader);
         self.follower.set_limit(rates.follower);
+        self.log_dirs.set_limit(rates.log_dirs);
     }
 }
 

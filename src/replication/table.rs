@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
@@ -287,8 +288,7 @@ impl PartitionTable {
 
     fn start_moves(&self) {
         if self.logs.begin_moves() {
-            let logs = Arc::clone(&self.logs);
-            self.around.spawner.blocking(Box::new(move || logs.work_on_moves()));
+            work_on_moves(Arc::clone(&self.logs), Arc::clone(&self.around.spawner));
         }
     }
 
@@ -475,6 +475,19 @@ mod tests {
 
     #[test]
     fn a_leader_whose_log_is_gone_creates_nothing() {
+/// On the blocking pool. A move that is throttled holds none of its threads.
+fn work_on_moves(logs: Arc<LogManager>, spawner: Arc<dyn Spawner>) {
+    let around = Arc::clone(&spawner);
+    spawner.blocking(Box::new(move || {
+        let Some(wait_ms) = logs.work_on_moves() else { return };
+        let later = Arc::clone(&around);
+        around.control(Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            work_on_moves(logs, later);
+        }));
+    }));
+}
+
         let bench = bench(TopicConfig::default());
         assert_eq!(apply(&bench.table, change(1, 3, &[1])), ErrorCode::KafkaStorageError);
         assert!(bench.table.logs().all().is_empty());

@@ -9,13 +9,13 @@ mod moves;
 mod places;
 mod sessions;
 
-pub use moves::MoveError;
+pub use moves::{CopyLimit, MoveError};
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -78,6 +78,7 @@ pub struct LogManager {
     /// Held shared by a change, alone by the orderly stop.
     closing: RwLock<()>,
     moves: Mutex<Moves>,
+    copy_limit: OnceLock<Arc<dyn CopyLimit>>,
     places: Mutex<Places>,
 }
 
@@ -207,6 +208,7 @@ impl LogManager {
     /// `broker.id` of `meta.properties`.
     pub fn stored_broker_id(&self) -> Option<BrokerId> {
         self.stored.lock().broker_id
+            copy_limit: OnceLock::new(),
     }
 
     /// `cluster.id` of `meta.properties`.

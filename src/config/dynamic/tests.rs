@@ -115,13 +115,24 @@ fn rates_of_replication_are_a_brokers_own_before_those_of_all() {
     let (fixed, none) = (BrokerConfig::default(), Texts::new());
     let rates = |default: &Texts, own: &Texts| {
         let rates = Layers { fixed: &fixed, default, own }.resolve().unwrap().throttled_rates;
-        (rates.leader, rates.follower)
+        (rates.leader, rates.follower, rates.log_dirs)
     };
-    let all = texts(&[("leader.replication.throttled.rate", "7"), ("follower.replication.throttled.rate", "-1")]);
-    let own = texts(&[("leader.replication.throttled.rate", "9")]);
-    assert_eq!(rates(&none, &none), (i64::MAX, i64::MAX));
-    assert_eq!(rates(&all, &none), (7, i64::MAX));
-    assert_eq!(rates(&all, &own), (9, i64::MAX));
+    let [leader, follower, log_dirs] = [
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    ];
+    let all = texts(&[(leader, "7"), (follower, "-1"), (log_dirs, "5")]);
+    let own = texts(&[(leader, "9"), (log_dirs, "0")]);
+    assert_eq!(rates(&none, &none), (i64::MAX, i64::MAX, i64::MAX));
+    assert_eq!(rates(&all, &none), (7, i64::MAX, 5));
+    assert_eq!(rates(&all, &own), (9, i64::MAX, 0));
+    // As in Kafka a file cannot give them: a start begins without a limit, whatever is said there.
+    let given = [leader, follower, log_dirs].map(|key| format!("{key}=3"));
+    let (in_file, _) = BrokerConfig::load(b"", &given).unwrap();
+    let from_file = Layers { fixed: &in_file, default: &none, own: &none }.resolve().unwrap();
+    assert_eq!(from_file.throttled_rates, in_file.throttled_rates);
+    assert_eq!(from_file.throttled_rates.log_dirs, i64::MAX);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use super::*;
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     int("alter.log.dirs.replication.quota.window.num").default("11").min(1).low()
-        .not_yet("Windows remembered when copying between log directories is throttled."),
+        .implemented("Windows over which the copying of logs between directories is measured while it is throttled."),
     int("alter.log.dirs.replication.quota.window.size.seconds").default("1").min(1).low()
-        .not_yet("Seconds of one such window."),
+        .implemented("Seconds of one such window."),
     class("client.quota.callback.class").low()
         .refuses(
             "it names a Java class that sets every client's quotas, and none of them would hold",

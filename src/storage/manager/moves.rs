@@ -9,7 +9,9 @@
 //! a log: it is whole, and becomes the log. That is why the names change in this order: at no time do two directories
 //! claim to be the partition. A copy is never believed, only checked: it is read whole at a start.
 //!
-//! Copying lives in `copying`, what happens where D1 and D2 change places in `swap`.
+//! Copying lives in `copying`, what happens where D1 and D2 change places in `swap`. Copying may be throttled (KIP-113): as in
+//! Kafka no more is copied while more was than may be, and what is whole is never held up, so that the rest, for which
+//! appends wait, is counted and goes over at once.
 //!
 //! Differs: Kafka gives the copy its final name first, and refuses to start after a kill between the two.
 
@@ -17,6 +19,7 @@ mod copying;
 mod swap;
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,6 +61,21 @@ pub enum MoveError {
     Disk(#[from] io::Error),
 }
 
+/// How fast logs may be copied between directories. Monotonic ms.
+pub trait CopyLimit: Debug + Send + Sync {
+    /// Counts bytes that were copied.
+    fn copied(&self, bytes: usize, now_ms: i64);
+    /// Whether they are more than may be.
+    fn is_exceeded(&self, now_ms: i64) -> bool;
+}
+
+/// How far a move is.
+enum Progress {
+    /// It is done, or nobody wants it any more.
+    Over,
+    HeldUp,
+}
+
 /// What is asked for and what is under way.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
@@ -65,7 +83,7 @@ pub(super) struct Moves {
     futures: HashMap<TopicPartition, Arc<Log>>,
     /// Partitions whose copies wait to grow.
     waiting: VecDeque<TopicPartition>,
-    /// Somebody is at work on `waiting`.
+    /// Somebody is at work on `waiting`, or was told to come again.
     working: bool,
     /// Where logs are to be made that do not exist yet.
     preferred: HashMap<TopicPartition, PathBuf>,
@@ -189,54 +207,88 @@ impl LogManager {
         begins
     }
 
-    /// Copies log after log and puts each copy in its log's place. Blocks for as long as that takes.
-    pub fn work_on_moves(&self) {
+    /// Copying goes by this from now on. The first one stays.
+    pub fn limit_copies_with(&self, limit: Arc<dyn CopyLimit>) {
+        let _ = self.copy_limit.set(limit);
+    }
+
+    /// Copies log after log and puts each copy in its log's place. Blocks for as long as that takes, but not while the limit
+    /// of [`LogManager::limit_copies_with`] is exceeded: then it answers the milliseconds (`replica.fetch.backoff.ms`) after
+    /// which the caller is to call it again.
+    #[must_use]
+    pub fn work_on_moves(&self) -> Option<u64> {
         loop {
             let (tp, future) = {
                 let mut moves = self.moves.lock();
                 let Some(tp) = moves.waiting.pop_front() else {
                     moves.working = false;
-                    return;
+                    return None;
                 };
                 let Some(future) = moves.futures.get(&tp).cloned() else { continue };
                 (tp, future)
             };
-            if let Err(error) = self.finish(&tp, &future) {
-                tracing::error!(partition = %tp, %error, "not moved between log directories");
-                let _changing = self.change(&tp);
-                if !self.future(&tp).is_some_and(|now| Arc::ptr_eq(&now, &future)) {
-                    continue;
+            match self.finish(&tp, &future) {
+                Ok(Progress::Over) => {}
+                Ok(Progress::HeldUp) => {
+                    self.moves.lock().waiting.push_front(tp);
+                    return Some(u64::try_from(self.config.load().replication.fetch_backoff_ms).unwrap_or(0));
                 }
-                match self.get(&tp).is_some_and(|log| log.is_online()) {
-                    true => self.abandon(&tp),
-                    // The copy may be all there is.
-                    false => drop(self.moves.lock().futures.remove(&tp)),
-                }
+                Err(error) => self.move_failed(&tp, &future, &error),
             }
         }
     }
 
+    fn move_failed(&self, tp: &TopicPartition, future: &Arc<Log>, error: &io::Error) {
+        tracing::error!(partition = %tp, %error, "not moved between log directories");
+        let _changing = self.change(tp);
+        if !self.future(tp).is_some_and(|now| Arc::ptr_eq(&now, future)) {
+            return;
+        }
+        match self.get(tp).is_some_and(|log| log.is_online()) {
+            true => self.abandon(tp),
+            // The copy may be all there is.
+            false => drop(self.moves.lock().futures.remove(tp)),
+        }
+    }
+
+    fn copy(&self, log: &Log, future: &Log, buffer: &mut Vec<u8>) -> io::Result<Step> {
+        let step = copy(log, future, buffer)?;
+        if let Some(limit) = self.copy_limit.get() {
+            limit.copied(step.bytes, self.around.clock.monotonic_ms());
+        }
+        Ok(step)
+    }
+
+    /// Whether a copy that is behind its log is to wait.
+    fn is_held_up(&self, log: &Log, future: &Log) -> bool {
+        let exceeded = |limit: &Arc<dyn CopyLimit>| limit.is_exceeded(self.around.clock.monotonic_ms());
+        future.log_end() < log.log_end() && self.copy_limit.get().is_some_and(exceeded)
+    }
+
     /// Copies and swaps, unless the copy is given up meanwhile or the broker stops.
-    fn finish(&self, tp: &TopicPartition, future: &Arc<Log>) -> io::Result<()> {
+    fn finish(&self, tp: &TopicPartition, future: &Arc<Log>) -> io::Result<Progress> {
         let wanted = || self.future(tp).is_some_and(|now| Arc::ptr_eq(&now, future)) && future.online().is_ok();
         let mut buffer = Vec::new();
         for _ in 0..ROUNDS {
             loop {
-                let Some(log) = self.get(tp).filter(|_| wanted()) else { return Ok(()) };
-                match copy(&log, future, &mut buffer) {
-                    Ok(Step::More) => {}
-                    Ok(Step::Almost) => break,
-                    Err(_) if !wanted() => return Ok(()),
+                let Some(log) = self.get(tp).filter(|_| wanted()) else { return Ok(Progress::Over) };
+                if self.is_held_up(&log, future) {
+                    return Ok(Progress::HeldUp);
+                }
+                match self.copy(&log, future, &mut buffer) {
+                    Ok(Step { almost: false, .. }) => {}
+                    Ok(Step { almost: true, .. }) => break,
+                    Err(_) if !wanted() => return Ok(Progress::Over),
                     Err(error) => return Err(error),
                 }
             }
             future.flush()?;
         }
         let _changing = self.change(tp);
-        let Some(log) = self.get(tp).filter(|_| wanted()) else { return Ok(()) };
+        let Some(log) = self.get(tp).filter(|_| wanted()) else { return Ok(Progress::Over) };
         self.swap(tp, &log, future, &mut buffer)?;
         self.moves.lock().futures.remove(tp);
-        Ok(())
+        Ok(Progress::Over)
     }
 
     /// Copies of logs that are served are loaded, to grow on; a copy whose log is nowhere is the log.

@@ -12,10 +12,11 @@ const CHUNK: usize = 1 << 20;
 
 /// How far a step of copying came.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
-    /// More than a chunk may be missing.
-    More,
-    Almost,
+pub struct Step {
+    /// Bytes copied.
+    pub bytes: usize,
+    /// At most a chunk was missing.
+    pub almost: bool,
 }
 
 /// Appends a chunk of `log` to `future`, after cutting what `log` does not have (any more).
@@ -28,13 +29,13 @@ pub fn copy(log: &Log, future: &Log, buffer: &mut Vec<u8>) -> io::Result<Step> {
         // What was to be copied next is deleted.
         Err(ReadError::OutOfRange { log_start, .. }) if from < log_start => {
             future.truncate_fully_and_start_at(log_start)?;
-            return Ok(Step::More);
+            return Ok(Step { bytes: 0, almost: false });
         }
         Err(error) => return Err(io::Error::other(error.to_string())),
     };
     let Some(slice) = read.slice else {
         return match from == end {
-            true => Ok(Step::Almost),
+            true => Ok(Step { bytes: 0, almost: true }),
             false => Err(io::Error::new(io::ErrorKind::InvalidData, format!("no records in [{from}, {end})"))),
         };
     };
@@ -47,7 +48,7 @@ pub fn copy(log: &Log, future: &Log, buffer: &mut Vec<u8>) -> io::Result<Step> {
     if appended.last_offset == Offset::NONE {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("no whole batch at offset {from}")));
     }
-    Ok(if buffer.len() < CHUNK { Step::Almost } else { Step::More })
+    Ok(Step { bytes: buffer.len(), almost: buffer.len() < CHUNK })
 }
 
 /// Cuts from the copy what the log, a follower's, has lost since: as a follower finds out where it differs from its leader.

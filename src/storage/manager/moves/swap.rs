@@ -4,7 +4,6 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::super::{Gone, LogManager};
-use super::copying::copy;
 use crate::storage::checkpoint_file::CheckpointFile;
 use crate::storage::log::{Log, Writer};
 use crate::storage::log_dir::LogDir;
@@ -22,7 +21,7 @@ impl LogManager {
         let mut writer = log.writer.lock();
         log.online()?;
         while log.log_end() != future.log_end() {
-            copy(log, future, buffer)?;
+            self.copy(log, future, buffer)?;
         }
         future.raise_log_start(log.log_start());
         // A log whose start fell back to an older checkpoint has records that were deleted for good.

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
 use super::*;
 use crate::clock::ManualClock;
 use crate::sim::crash::{at_every_change, outcomes};
@@ -50,7 +52,7 @@ fn begun(disk: &SimDisk) -> (World, LogManager, Arc<Log>) {
 
 fn moves(manager: &LogManager) {
     assert!(manager.begin_moves());
-    manager.work_on_moves();
+    assert_eq!(manager.work_on_moves(), None);
 }
 
 /// Directories of the partition, whatever they are called.
@@ -156,7 +158,7 @@ fn cut_short(first: impl Fn(&LogManager, &Log)) {
             }
             let _ = manager.move_log(&tp(), Path::new("/b"));
             if manager.begin_moves() {
-                manager.work_on_moves();
+                assert_eq!(manager.work_on_moves(), None);
             }
         };
         let changes = at_every_change(&start, stop, script, |at, stopped, ()| {
@@ -208,7 +210,7 @@ fn a_copy_is_given_up_for_another_place_and_with_the_partition() {
     assert!(manager.move_log(&tp(), Path::new("/b")).unwrap());
     assert!(!manager.move_log(&tp(), Path::new("/a")).unwrap(), "it stays where it is");
     assert_eq!(directories(&disk), ["/a 0", "/b delete"]);
-    manager.work_on_moves();
+    assert_eq!(manager.work_on_moves(), None);
     assert_eq!(log.dir(), Path::new("/a"));
     assert!(manager.move_log(&tp(), Path::new("/b")).unwrap());
     manager.delete(&tp()).unwrap();
@@ -322,4 +324,71 @@ fn what_cannot_be_is_refused() {
     assert!(matches!(manager.move_log(&long, Path::new("/b")), Err(MoveError::NameTooLong)));
     manager.dirs[1].dir.fail(&io::Error::other("gone"), "a test");
     assert!(matches!(manager.move_log(&tp(), Path::new("/b")), Err(MoveError::Offline(_))));
+}
+
+/// Open or shut.
+#[derive(Debug, Default)]
+struct Gate {
+    is_open: AtomicBool,
+    copied: AtomicUsize,
+}
+
+impl CopyLimit for Gate {
+    fn copied(&self, bytes: usize, _: i64) {
+        self.copied.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    fn is_exceeded(&self, _: i64) -> bool {
+        !self.is_open.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn a_copy_that_is_behind_waits_for_the_limit() {
+    let disk = disk();
+    let (_, manager, log) = begun(&disk);
+    let gate = Arc::new(Gate::default());
+    manager.limit_copies_with(gate.clone());
+    assert!(manager.move_log(&tp(), Path::new("/b")).unwrap());
+    assert!(manager.begin_moves());
+    for _ in 0..3 {
+        assert_eq!(manager.work_on_moves(), Some(1_000), "replica.fetch.backoff.ms");
+        assert!(!manager.begin_moves(), "who is told to come again is at work on it");
+    }
+    assert_eq!((log.dir(), gate.copied.load(Ordering::SeqCst)), (PathBuf::from("/a"), 0));
+    gate.is_open.store(true, Ordering::SeqCst);
+    assert_eq!(manager.work_on_moves(), None);
+    assert_eq!(log.dir(), Path::new("/b"));
+    assert_eq!(gate.copied.load(Ordering::SeqCst) as u64, log.size());
+}
+
+#[test]
+fn a_copy_that_has_everything_waits_for_no_limit() {
+    let disk = disk();
+    let (_, manager, log) = begun(&disk);
+    manager.limit_copies_with(Arc::new(Gate::default()));
+    assert!(manager.move_log(&tp(), Path::new("/b")).unwrap());
+    let future = manager.future(&tp()).unwrap();
+    while future.log_end() < log.log_end() {
+        copy(&log, &future, &mut Vec::new()).unwrap();
+    }
+    moves(&manager);
+    assert_eq!(log.dir(), Path::new("/b"));
+}
+
+/// It holds up neither the stop nor the move after the next start.
+#[test]
+fn a_stop_ends_a_move_that_waits_for_the_limit() {
+    let disk = disk();
+    let (world, manager, log) = begun(&disk);
+    manager.limit_copies_with(Arc::new(Gate::default()));
+    assert!(manager.move_log(&tp(), Path::new("/b")).unwrap());
+    assert!(manager.begin_moves());
+    assert!(manager.work_on_moves().is_some());
+    manager.close();
+    assert_eq!(manager.work_on_moves(), None);
+    drop((manager, log));
+    let manager = world.start().unwrap();
+    moves(&manager);
+    assert_eq!(manager.get(&tp()).unwrap().dir(), Path::new("/b"));
 }
