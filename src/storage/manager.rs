@@ -108,6 +108,13 @@ struct Kept {
     left_alone: HashSet<TopicPartition>,
 }
 
+impl DirState {
+    /// Whether it has a directory for `tp` that nobody asked for so far. It is online.
+    fn left_alone(&self, tp: &TopicPartition) -> bool {
+        self.dir.is_online() && self.kept.lock().left_alone.contains(tp)
+    }
+}
+
 /// A change of one partition; both go when it is dropped.
 struct Changing<'a> {
     _partition: Held<'a>,
@@ -201,6 +208,7 @@ impl LogManager {
             changing: OneAtATime::default(),
             closing: RwLock::default(),
             moves: Mutex::default(),
+            copy_limit: OnceLock::new(),
             places: Mutex::default(),
         })
     }
@@ -208,7 +216,6 @@ impl LogManager {
     /// `broker.id` of `meta.properties`.
     pub fn stored_broker_id(&self) -> Option<BrokerId> {
         self.stored.lock().broker_id
-            copy_limit: OnceLock::new(),
     }
 
     /// `cluster.id` of `meta.properties`.
@@ -288,13 +295,19 @@ impl LogManager {
         if let Some(log) = self.get(tp) {
             return Ok(log);
         }
-        if let Some(log) = self.adopt(tp, id, &config)? {
-            return Ok(log);
+        for state in self.dirs.iter().filter(|state| state.left_alone(tp)) {
+            if let Some(log) = self.adopt(state, tp, id, &config)? {
+                return Ok(log);
+            }
         }
         let wanted = self.take_preferred(tp).or_else(|| Some(self.placed(tp)?.dir.path().to_path_buf()));
         let Some(state) = self.choose(wanted) else {
             return refused("every log directory is offline".into());
         };
+        // Put there since the start, by whomever.
+        if let Some(log) = self.adopt(state, tp, id, &config)? {
+            return Ok(log);
+        }
         // What they say of one that was deleted would be believed of this one.
         if state.dir.checkpoints().name(tp) {
             self.write_checkpoints(state);
@@ -356,41 +369,40 @@ impl LogManager {
         }
     }
 
-    /// A directory of that name that was left alone while loading: taken over when it carries the same topic id, else
-    /// moved out of the way under a `-stray` name, as Kafka does. Never removed.
+    /// A directory of that name that is there already: taken over when it carries the same topic id, else moved out of the
+    /// way under a `-stray` name, as Kafka does. Never removed.
     fn adopt(
         &self,
+        state: &DirState,
         tp: &TopicPartition,
         id: TopicId,
         config: &Arc<TopicConfig>,
     ) -> Result<Option<Arc<Log>>, ManagerError> {
-        for state in self.dirs.iter().filter(|state| state.dir.is_online()) {
-            let path = state.dir.path().join(tp.to_string());
-            let fail = |source: io::Error| {
-                state.dir.fail(&source, &format!("{tp} cannot be taken over"));
-                ManagerError::Io { path: path.clone(), source }
-            };
-            match self.around.disk.info(&path) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                Err(e) => return Err(fail(e)),
-                Ok(_) => {}
-            }
-            let there = partition_metadata::read(self.around.disk.as_ref(), &path).map_err(fail)?;
-            if there == Some(id) && !id.is_zero() {
-                let log = self.load_one(state, tp, id, config.clone(), true).map_err(fail)?;
-                state.kept.lock().left_alone.remove(tp);
-                self.serve(state, tp, &log);
-                return Ok(Some(log));
-            }
-            let stray = state.dir.path().join(partition_dir::stray_name(tp, self.around.random.uuid()));
-            tracing::warn!(
-                "{} belongs to another topic of that name; it is kept as {} and not served",
-                path.display(),
-                stray.display()
-            );
-            self.around.disk.rename(&path, &stray).map_err(fail)?;
-            state.kept.lock().left_alone.remove(tp);
+        let path = state.dir.path().join(tp.to_string());
+        let fail = |source: io::Error| {
+            state.dir.fail(&source, &format!("{tp} cannot be taken over"));
+            ManagerError::Io { path: path.clone(), source }
+        };
+        match self.around.disk.info(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(fail(e)),
+            Ok(_) => {}
         }
+        let there = partition_metadata::read(self.around.disk.as_ref(), &path).map_err(fail)?;
+        if there == Some(id) && !id.is_zero() {
+            let log = self.load_one(state, tp, id, config.clone(), true).map_err(fail)?;
+            state.kept.lock().left_alone.remove(tp);
+            self.serve(state, tp, &log);
+            return Ok(Some(log));
+        }
+        let stray = state.dir.path().join(partition_dir::stray_name(tp, self.around.random.uuid()));
+        tracing::warn!(
+            "{} belongs to another topic of that name; it is kept as {} and not served",
+            path.display(),
+            stray.display()
+        );
+        self.around.disk.rename(&path, &stray).map_err(fail)?;
+        state.kept.lock().left_alone.remove(tp);
         Ok(None)
     }
 

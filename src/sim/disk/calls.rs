@@ -31,6 +31,7 @@ impl Disk for SimDisk {
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        self.1.pass(path);
         let state = self.0.lock();
         state.powered()?;
         match state.nodes.get(&state.find(path)?) {

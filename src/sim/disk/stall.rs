@@ -1,4 +1,5 @@
-//! A disk that does not answer: what changes something below a directory waits until it is let go on.
+//! A disk that does not answer: what changes something below a directory, or asks whether it is there, waits until it is let
+//! go on.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ impl Stall {
         self.changed.notify_all();
     }
 
-    /// Blocks the thread while a change of `path` has to wait.
+    /// Blocks the thread while what is asked of `path` has to wait.
     pub fn pass(&self, path: &Path) {
         self.changed.wait_while(&mut self.state.lock(), |state| state.holds_up(path));
     }

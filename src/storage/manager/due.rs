@@ -182,10 +182,11 @@ impl LogManager {
             Kind::LogStart => &checkpoints.log_starts,
             Kind::HighWatermark => &checkpoints.high_watermarks,
         };
-        let kept = state.kept.lock();
+        // Not locked while the disk is waited for: who makes a log elsewhere looks at it. Nothing is ever added.
+        let left_alone = state.kept.lock().left_alone.clone();
         let written = file.update(|says| {
-            let left_alone = says.iter().filter(|(tp, _)| kept.left_alone.contains(tp));
-            let mut now: Offsets = left_alone.map(|(tp, at)| (tp.clone(), *at)).collect();
+            let kept = says.iter().filter(|(tp, _)| left_alone.contains(tp));
+            let mut now: Offsets = kept.map(|(tp, at)| (tp.clone(), *at)).collect();
             for log in &logs {
                 let offset = match kind {
                     Kind::RecoveryPoint => Some(log.recovery_point()),

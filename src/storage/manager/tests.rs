@@ -284,8 +284,27 @@ fn a_directory_of_an_earlier_topic_of_that_name_is_moved_aside() {
     assert!(manager.all().is_empty());
     let log = world.log(&manager, "t").unwrap();
     assert_eq!(log.offsets().log_end, Offset(0));
-    let strays = disk.list(Path::new("/logs")).unwrap().into_iter().filter(|entry| entry.name.ends_with("-stray"));
-    assert_eq!(strays.count(), 1);
+    assert_eq!(strays(&disk, "/logs"), 1);
+}
+
+fn strays(disk: &SimDisk, dir: &str) -> usize {
+    let entries = disk.list(Path::new(dir)).unwrap();
+    entries.into_iter().filter(|entry| entry.name.ends_with("-stray")).count()
+}
+
+/// In another directory than the new one goes to, and in the same one when somebody puts it there while the broker runs.
+#[test]
+fn a_directory_that_is_there_already_is_moved_aside_wherever_it_is() {
+    let (disk, mut world) = sim();
+    world.other = Some("/other".into());
+    write(&disk, "/other/t-0/partition.metadata", "version: 0\ntopic_id: 4nxE6aMCSQqtqX9iMl2vtA");
+    let manager = world.start().unwrap();
+    assert_eq!(world.log(&manager, "t").unwrap().dir(), Path::new("/logs"));
+    assert_eq!((strays(&disk, "/logs"), strays(&disk, "/other")), (0, 1));
+    write(&disk, "/other/u-0/00000000000000000000.log", "bytes of somebody");
+    let log = world.log(&manager, "u").unwrap();
+    assert_eq!((log.dir(), log.log_end()), (PathBuf::from("/other"), Offset(0)));
+    assert_eq!(strays(&disk, "/other"), 2);
 }
 
 #[test]
