@@ -41,7 +41,9 @@ use crate::api::fetch_session::FetchSessions;
 use crate::api::telltale::Telltales;
 use crate::clock::Clock;
 use crate::cluster::peer::{Connector, ToController};
-use crate::cluster::{Cluster, DynamicConfigs, Registrar, RegistrationError, Session, SessionNotes, Snapshot};
+use crate::cluster::{
+    Cluster, DynamicConfigs, Registrar, RegistrationError, Replicas, Session, SessionNotes, Snapshot, absence,
+};
 use crate::config::BrokerConfig;
 use crate::controller::admin::Admin;
 use crate::controller::driver;
@@ -217,7 +219,12 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     }
 
     passwords::renew(&*metastore, broker_id, &config, &random, &*spawner).await?;
-    let stored = Arc::new(stored::read(&*metastore, &config, broker_id).await?);
+    let absence = absence(&*metastore, broker_id).await;
+    let absence = absence.map_err(RunError::metastore("registrations of this broker were looked for"))?;
+    let mut stored = stored::read(&*metastore, &config, broker_id).await?;
+    let partitions = std::mem::take(&mut stored.replicated);
+    let read = absence.map(|registered| Replicas { partitions, registered });
+    let stored = Arc::new(stored);
     let configs = Arc::new(DynamicConfigs::default());
     configs.update(|configs| *configs = stored.configs.clone());
     let live = Live {
@@ -233,6 +240,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         fetchers: None,
         spawner: spawner.clone(),
     };
+    logs.limit_copies_with(live.quotas.replication.log_dirs.clone());
     live.begin(&stored.quotas);
     {
         let (logs, stored) = (logs.clone(), stored.clone());
@@ -249,7 +257,6 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     let contacts = failover.as_ref().map(|failover| failover.contacts.clone());
 
     let first = Snapshot { cluster_id: cluster_id.as_str().into(), ..Snapshot::default() };
-    logs.limit_copies_with(live.quotas.replication.log_dirs.clone());
     let cluster = Arc::new(Cluster::new(first));
     cluster.expect_topics(!stored.topics.is_empty());
     let around = Surroundings {
@@ -340,7 +347,8 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         spawner: spawner.clone(),
         failover,
     };
-    let controller = controller::start(parts, configs.clone(), partitions.clone(), live.clone().on_change()).await?;
+    let controller =
+        controller::start(parts, read, configs.clone(), partitions.clone(), live.clone().on_change()).await?;
     serving.begin(controller.clone());
     failures.handle(&*spawner, partitions.clone(), session.clone(), broker_id);
     let admin = Admin::new(

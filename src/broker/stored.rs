@@ -6,11 +6,11 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::RunError;
-use crate::cluster::{Configs, Overrides, read_overrides, read_quota_configs};
+use crate::cluster::{Configs, Overrides, read_overrides, read_quota_configs, replicated_on};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::schema::{ConfigEntity, TopicAssignment, paths};
 use crate::metastore::{Error, Metastore};
-use crate::types::{BrokerId, TopicId};
+use crate::types::{BrokerId, TopicId, TopicPartition};
 
 /// Reads under way at once: a real ZooKeeper answers them in one round trip each, pipelined.
 const PIPELINED: usize = 64;
@@ -21,6 +21,8 @@ pub struct Stored {
     pub configs: Configs,
     /// By topic. Topics without an id (made before KIP-516) get theirs from the controller; their id is zero here.
     pub topics: HashMap<String, (TopicId, Arc<TopicConfig>)>,
+    /// Partitions with a replica on this broker, and others.
+    pub replicated: Vec<TopicPartition>,
     /// Of users, clients and addresses.
     pub quotas: Vec<(ConfigEntity, Overrides)>,
 }
@@ -45,20 +47,23 @@ pub async fn read(store: &dyn Metastore, config: &BrokerConfig, broker_id: Broke
     }
     stored.quotas = read_quota_configs(store).await.map_err(RunError::metastore("stored quotas were read"))?;
     let defaults = stored.configs.topic_defaults(config, broker_id);
-    let (configs, defaults) = (&stored.configs.topics, &defaults);
-    stored.topics = stream::iter(children(store, paths::TOPICS).await?)
+    let mut topics = stream::iter(children(store, paths::TOPICS).await?)
         .map(|topic| async move {
-            let id = topic_id(store, &topic).await?;
-            let config = match configs.get(topic.as_str()) {
-                Some(overrides) => resolve(defaults, &topic, overrides),
-                None => defaults.clone(),
-            };
-            Ok::<_, RunError>(id.map(|id| (topic, (id, Arc::new(config)))))
+            let assignment = assignment(store, &topic).await?;
+            Ok::<_, RunError>((topic, assignment))
         })
-        .buffered(PIPELINED)
-        .try_filter_map(|topic| std::future::ready(Ok(topic)))
-        .try_collect()
-        .await?;
+        .buffered(PIPELINED);
+    while let Some((topic, assignment)) = topics.try_next().await? {
+        let Some(assignment) = assignment else { continue };
+        let name = Arc::from(topic.as_str());
+        stored.replicated.extend(replicated_on(broker_id, &name, &assignment));
+        let config = match stored.configs.topics.get(&name) {
+            Some(overrides) => resolve(&defaults, &topic, overrides),
+            None => defaults.clone(),
+        };
+        stored.topics.insert(topic, (assignment.id.unwrap_or(TopicId::ZERO), Arc::new(config)));
+    }
+    drop(topics);
     Ok(stored)
 }
 
@@ -87,11 +92,11 @@ async fn overrides(store: &dyn Metastore, entity: &ConfigEntity) -> Result<Overr
 }
 
 /// `None` when the topic vanished meanwhile, or its node is nonsense: no controller leads it, and its logs are left alone.
-async fn topic_id(store: &dyn Metastore, topic: &str) -> Result<Option<TopicId>, RunError> {
+async fn assignment(store: &dyn Metastore, topic: &str) -> Result<Option<TopicAssignment>, RunError> {
     let path = paths::topic(topic);
     match store.get(&path).await {
         Ok((bytes, _)) => match TopicAssignment::decode(&path, &bytes) {
-            Ok(assignment) => Ok(Some(assignment.id.unwrap_or(TopicId::ZERO))),
+            Ok(assignment) => Ok(Some(assignment)),
             Err(error) => {
                 tracing::error!(%error, "topic set aside");
                 Ok(None)
@@ -124,11 +129,12 @@ mod tests {
     #[tokio::test]
     async fn a_topic_that_is_nonsense_stops_no_broker() {
         let odd = ("/brokers/topics/odd", "{\"version\":");
-        let sound = ("/brokers/topics/sound", r#"{"version":2,"partitions":{"0":[1]}}"#);
+        let sound = ("/brokers/topics/sound", r#"{"version":2,"partitions":{"0":[1],"1":[2,1],"2":[2,3]}}"#);
         let store = holding(&[odd, sound]).await;
         let stored = read(&*store, &BrokerConfig::default(), BrokerId(1)).await.unwrap();
         assert_eq!(stored.topics.keys().collect::<Vec<_>>(), ["sound"]);
         assert_eq!(stored.topics["sound"].0, TopicId::ZERO);
+        assert_eq!(stored.replicated, [TopicPartition::new("sound", 1)]);
     }
 
     /// Whatever entity it is of, and in whatever way it cannot be read: the others keep theirs.

@@ -8,13 +8,45 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
 use super::session::until_known;
 use crate::metastore::schema::{ControllerEpoch, PartitionState, TopicAssignment, paths};
 use crate::metastore::{Error, Metastore, Op, Watch};
 use crate::types::{BrokerId, TopicPartition};
+
+/// What a start read of the topics while nobody was registered under the broker's id, so that it need not read it again.
+pub struct Replicas {
+    /// Those with others beside the one on this broker.
+    pub partitions: Vec<TopicPartition>,
+    /// Fires when somebody registers: what ISRs have counted on since was not read.
+    pub registered: Watch,
+}
+
+impl Replicas {
+    fn still(self) -> Option<Vec<TopicPartition>> {
+        self.registered.now_or_never().is_none().then_some(self.partitions)
+    }
+}
+
+/// Fires when somebody registers as `broker`; `None` when somebody is.
+pub async fn absence(store: &dyn Metastore, broker: BrokerId) -> Result<Option<Watch>, Error> {
+    let path = paths::broker(broker);
+    let (there, change) = until_known(store, || store.exists_watch(&path)).await?;
+    Ok(there.is_none().then_some(change))
+}
+
+/// Partitions of the topic with a replica on `broker`, and others.
+pub fn replicated_on(
+    broker: BrokerId,
+    topic: &Arc<str>,
+    assignment: &TopicAssignment,
+) -> impl Iterator<Item = TopicPartition> {
+    let ours =
+        assignment.partitions.iter().filter(move |(_, of)| of.replicas.len() > 1 && of.replicas.contains(&broker));
+    ours.map(|(index, _)| TopicPartition::new(Arc::clone(topic), *index))
+}
 
 /// Reads under way at once.
 const IN_FLIGHT: usize = 64;
@@ -71,8 +103,14 @@ async fn remove_controller(store: &dyn Metastore, dead: i64) -> Result<(), Error
 }
 
 /// Returns when no partition with more than one member in its ISR counts on `broker`, when no other broker is registered
-/// that could be misled, or after `limit`.
-pub async fn await_out_of_isrs(store: &dyn Metastore, broker: BrokerId, limit: Duration) -> Result<(), Error> {
+/// that could be misled, or after `limit`. Nobody is registered as `broker`. Topics that are being deleted stay as they are:
+/// no ISR of theirs changes any more.
+pub async fn await_out_of_isrs(
+    store: &dyn Metastore,
+    broker: BrokerId,
+    mut read: Option<Replicas>,
+    limit: Duration,
+) -> Result<(), Error> {
     let deadline = Instant::now() + limit;
     let mut candidates = None;
     loop {
@@ -84,7 +122,15 @@ pub async fn await_out_of_isrs(store: &dyn Metastore, broker: BrokerId, limit: D
         }
         let asked = match candidates.take() {
             Some(partitions) => partitions,
-            None => replicas_of(store, broker).await?,
+            None => {
+                let doomed = children(store, paths::DELETE_TOPICS).await?;
+                let mut partitions = match read.take().and_then(Replicas::still) {
+                    Some(partitions) => partitions,
+                    None => replicas_of(store, broker).await?,
+                };
+                partitions.retain(|tp| !doomed.iter().any(|topic| **topic == *tp.topic));
+                partitions
+            }
         };
         let counted_on = counted_on(store, broker, asked).await?;
         let Some(first) = counted_on.first() else { return Ok(()) };
@@ -104,12 +150,9 @@ pub async fn await_out_of_isrs(store: &dyn Metastore, broker: BrokerId, limit: D
     }
 }
 
-/// Partitions with other replicas besides the one on `broker`. Topics that are being deleted stay as they are: no ISR of
-/// theirs changes any more.
 async fn replicas_of(store: &dyn Metastore, broker: BrokerId) -> Result<Vec<TopicPartition>, Error> {
-    let doomed = children(store, paths::DELETE_TOPICS).await?;
     let topics = children(store, paths::TOPICS).await?;
-    let read = topics.into_iter().filter(|name| !doomed.contains(name)).map(|name| async move {
+    let read = topics.into_iter().map(|name| async move {
         let path = paths::topic(&name);
         let assignment = match until_known(store, || store.get(&path)).await {
             // Whoever may lead it cannot read it either.
@@ -123,11 +166,7 @@ async fn replicas_of(store: &dyn Metastore, broker: BrokerId) -> Result<Vec<Topi
     let mut read = stream::iter(read).buffered(IN_FLIGHT);
     while let Some(topic) = read.next().await {
         let (name, assignment): (Arc<str>, Option<TopicAssignment>) = topic?;
-        for (index, of) in assignment.map(|assignment| assignment.partitions).unwrap_or_default() {
-            if of.replicas.len() > 1 && of.replicas.contains(&broker) {
-                found.push(TopicPartition::new(Arc::clone(&name), index));
-            }
-        }
+        found.extend(assignment.iter().flat_map(|assignment| replicated_on(broker, &name, assignment)));
     }
     Ok(found)
 }
@@ -258,7 +297,7 @@ mod tests {
         topic(&*store, &[&[2, 1], &[1], &[2], &[1, 2]]).await;
         let waited = tokio::spawn({
             let store = tree.session();
-            async move { await_out_of_isrs(&*store, ME, LIMIT).await }
+            async move { await_out_of_isrs(&*store, ME, None, LIMIT).await }
         });
         for (partition, isr) in [(3, [2]), (0, [2])] {
             tokio::time::sleep(Duration::from_secs(2)).await;
@@ -277,18 +316,18 @@ mod tests {
         create(&*one, &paths::broker(ME), b"", CreateMode::Ephemeral).await;
         topic(&*store, &[&[2, 1]]).await;
         let begun = Instant::now();
-        await_out_of_isrs(&*store, ME, LIMIT).await.unwrap();
+        await_out_of_isrs(&*store, ME, None, LIMIT).await.unwrap();
         assert_eq!(begun.elapsed(), Duration::ZERO, "nobody could be misled");
 
         create(&*two, &paths::broker(BrokerId(2)), b"", CreateMode::Ephemeral).await;
-        await_out_of_isrs(&*store, ME, LIMIT).await.unwrap();
+        await_out_of_isrs(&*store, ME, None, LIMIT).await.unwrap();
         assert_eq!(begun.elapsed(), LIMIT);
 
         let waiting = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             drop(two);
         };
-        let (waited, ()) = tokio::join!(await_out_of_isrs(&*store, ME, LIMIT), waiting);
+        let (waited, ()) = tokio::join!(await_out_of_isrs(&*store, ME, None, LIMIT), waiting);
         waited.unwrap();
         assert_eq!(begun.elapsed(), LIMIT + Duration::from_secs(1), "the last other broker went");
     }
@@ -302,10 +341,34 @@ mod tests {
         create(&*store, &paths::topic("odd"), b"{", CreateMode::Persistent).await;
         create(&*store, &paths::delete_topic("t"), b"", CreateMode::Persistent).await;
         let begun = Instant::now();
-        await_out_of_isrs(&*store, ME, LIMIT).await.unwrap();
+        await_out_of_isrs(&*store, ME, None, LIMIT).await.unwrap();
         store.delete(&paths::delete_topic("t"), -1).await.unwrap();
         store.set(&paths::partition_state("t", 0), b"nonsense".to_vec().into(), -1).await.unwrap();
-        await_out_of_isrs(&*store, ME, LIMIT).await.unwrap();
+        await_out_of_isrs(&*store, ME, None, LIMIT).await.unwrap();
         assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+    /// What was read before is as good as what is read now, until somebody was registered in between.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_read_counts_until_somebody_registers() {
+        let tree = tree().await;
+        let (one, two, store) = (tree.session(), tree.session(), tree.session());
+        create(&*two, &paths::broker(BrokerId(2)), b"", CreateMode::Ephemeral).await;
+        topic(&*store, &[&[2, 1], &[2, 1]]).await;
+        let read = async |partitions: &[i32]| Replicas {
+            partitions: partitions.iter().map(|index| TopicPartition::new("t", *index)).collect(),
+            registered: absence(&*store, ME).await.unwrap().unwrap(),
+        };
+        let begun = Instant::now();
+        // It is believed: a partition that is not named is not looked at.
+        await_out_of_isrs(&*store, ME, Some(read(&[]).await), LIMIT).await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        await_out_of_isrs(&*store, ME, Some(read(&[1]).await), LIMIT).await.unwrap();
+        assert_eq!(begun.elapsed(), LIMIT);
+        let before = read(&[]).await;
+        create(&*one, &paths::broker(ME), b"", CreateMode::Ephemeral).await;
+        assert!(absence(&*store, ME).await.unwrap().is_none());
+        store.delete(&paths::broker(ME), -1).await.unwrap();
+        await_out_of_isrs(&*store, ME, Some(before), LIMIT).await.unwrap();
+        assert_eq!(begun.elapsed(), 2 * LIMIT, "the other life may have joined any ISR");
     }
 }

@@ -23,7 +23,7 @@ pub use config_listener::*;
 pub use configs::*;
 pub use contacts::*;
 pub use conversation::*;
-pub use former_life::end_former_life;
+pub use former_life::{Replicas, absence, end_former_life, replicated_on};
 pub use quota_configs::*;
 pub use registration::*;
 pub use session::*;

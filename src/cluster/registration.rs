@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::former_life::await_out_of_isrs;
+use super::former_life::{Replicas, await_out_of_isrs};
 use super::session::{settle, until_known};
 use super::snapshot::Broker;
 use crate::config::Listener;
@@ -75,10 +75,16 @@ impl Registrar {
     /// Registers for the first time in this process and returns the broker epoch.
     ///
     /// A node left by an earlier process of this broker, of which nobody can say that it is dead, goes with that process's
-    /// session: it is waited for. A second broker with this id is refused then. (Kafka refuses at once.)
-    pub async fn join(&self, store: &dyn Metastore, now_ms: i64) -> Result<i64, RegistrationError> {
+    /// session: it is waited for. A second broker with this id is refused then. (Kafka refuses at once.) `read` is what is
+    /// known of the topics already, if anything.
+    pub async fn join(
+        &self,
+        store: &dyn Metastore,
+        now_ms: i64,
+        read: Option<Replicas>,
+    ) -> Result<i64, RegistrationError> {
         self.await_vacancy(store, None).await?;
-        await_out_of_isrs(store, self.broker, self.session_timeout).await?;
+        await_out_of_isrs(store, self.broker, read, self.session_timeout).await?;
         self.register(store, now_ms, None).await
     }
 
@@ -272,7 +278,7 @@ mod tests {
         let (first, second) = (tree.session(), tree.session());
         let epoch = registrar(1, 9092).register(&*first, 0, None).await.unwrap();
         assert_eq!(registrar(1, 9092).register(&*first, 0, None).await.unwrap(), epoch, "the same session again");
-        let refused = registrar(1, 9093).join(&*second, 0).await;
+        let refused = registrar(1, 9093).join(&*second, 0, None).await;
         assert!(matches!(refused, Err(RegistrationError::IdTaken(BrokerId(1)))), "{refused:?}");
         let taken_over = registrar(1, 9092).register(&*second, 0, Some(first.session_id())).await.unwrap();
         assert!(taken_over > epoch, "a new registration has a new broker epoch");
@@ -284,7 +290,7 @@ mod tests {
         let (old, new) = (tree.session(), tree.session());
         let first = registrar(1, 9092).register(&*old, 0, None).await.unwrap();
         let registrar = registrar(1, 9092);
-        let (again, expired) = tokio::join!(registrar.join(&*new, 0), tree.expire(old.session_id()));
+        let (again, expired) = tokio::join!(registrar.join(&*new, 0, None), tree.expire(old.session_id()));
         expired.unwrap();
         assert!(again.unwrap() > first);
     }

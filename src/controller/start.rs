@@ -7,7 +7,7 @@ use tokio::sync::{Notify, watch};
 
 use super::ask::{Questions, questions};
 use super::driver::{Driver, Parts, Tells, controller_epoch};
-use crate::cluster::{ConfigListener, DynamicConfigs, OnConfigChange, RegistrationError, until_known};
+use crate::cluster::{ConfigListener, DynamicConfigs, OnConfigChange, RegistrationError, Replicas, until_known};
 use crate::metastore::schema::{ConfigEntity, paths};
 use crate::replication::table::PartitionTable;
 
@@ -42,16 +42,17 @@ impl ControllerHandle {
     }
 }
 
-/// Registers the broker, then runs its controller and its configuration listener on the control thread. `on_change` hears
-/// of changed configurations before partitions do.
+/// Registers the broker, then runs its controller and its configuration listener on the control thread. `read` is what is
+/// known of the topics already, if anything. `on_change` hears of changed configurations before partitions do.
 pub async fn start(
     parts: Parts,
+    read: Option<Replicas>,
     configs: Arc<DynamicConfigs>,
     table: Arc<PartitionTable>,
     on_change: OnConfigChange,
 ) -> Result<ControllerHandle, RegistrationError> {
     let store = parts.session.store();
-    let epoch = parts.registrar.join(&*store, parts.clock.wall_ms()).await?;
+    let epoch = parts.registrar.join(&*store, parts.clock.wall_ms(), read).await?;
     parts.receiver.registered(epoch);
     tracing::info!(broker = %parts.broker, broker_epoch = epoch, "registered");
     // A controller that was replaced may see this registration before it learns that it was. It must find no ear: what it

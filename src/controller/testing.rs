@@ -190,7 +190,7 @@ impl Node {
             spawner,
             failover: None,
         };
-        let controller = start(parts, configs.clone(), table.clone(), Box::new(|_, _| {})).await.unwrap();
+        let controller = start(parts, None, configs.clone(), table.clone(), Box::new(|_, _| {})).await.unwrap();
         let admin =
             Admin::new(controller.clone(), session.clone(), cluster.clone(), configs.clone(), id, config, random);
         Node { tree, eyes, session, table, cluster, configs, receiver, controller, admin, sent, _dir: None }
