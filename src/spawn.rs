@@ -3,7 +3,7 @@
 //! ```text
 //! main thread    control runtime: accepting, metastore session, controller and what it says, timers
 //! replicas       one current-thread runtime, in a cluster: connections of followers, who read and never append
-//! data-0..n      one current-thread runtime each: connections of clients, and what this broker fetches
+//! data-0..n      one current-thread runtime each ([`runtimes`]): connections of clients, and what this broker fetches
 //! follow-0..n    one current-thread runtime for each of several log directories, once something is fetched into it
 //! blocking-0..m  plain threads, started when there is work, gone when idle: fsync, cold reads, recovery, deletion
 //! ```
@@ -16,7 +16,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -24,6 +23,10 @@ use futures_util::FutureExt;
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
+
+mod runtimes;
+
+use self::runtimes::Runtimes;
 
 /// A task that owns what it needs.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -177,10 +180,9 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
 pub struct Threads {
     control: Handle,
     replicas: Option<Handle>,
-    data: Vec<Handle>,
+    data: Arc<Runtimes>,
     following: Mutex<HashMap<PathBuf, Handle>>,
     stopped: Shutdown,
-    next: AtomicUsize,
     blocking: Arc<Pool>,
     on_panic: OnPanic,
     stop: Option<ShutdownTrigger>,
@@ -199,21 +201,18 @@ impl Threads {
     ) -> io::Result<Threads> {
         let (stop, stopped) = Shutdown::new();
         let mut threads = Threads {
+            data: Runtimes::new(Vec::new(), control.clone(), on_panic.clone()),
             control,
             replicas: None,
-            data: Vec::new(),
             following: Mutex::default(),
             stopped,
-            next: AtomicUsize::new(0),
             blocking: Arc::new(Pool::new(blocking.max(1), on_panic.clone())),
             on_panic,
             stop: Some(stop),
             joins: Mutex::default(),
         };
-        for n in 0..data.max(1) {
-            let runtime = threads.run(format!("data-{n}"))?;
-            threads.data.push(runtime);
-        }
+        let runtimes: io::Result<Vec<Handle>> = (0..data.max(1)).map(|n| threads.run(format!("data-{n}"))).collect();
+        threads.data = Runtimes::new(runtimes?, threads.control.clone(), threads.on_panic.clone());
         if in_cluster {
             threads.replicas = Some(threads.run("replicas".to_owned())?);
         }
@@ -243,10 +242,7 @@ impl Threads {
 
 impl Spawner for Threads {
     fn data(&self, task: Task) {
-        let n = self.next.fetch_add(1, Ordering::Relaxed) % self.data.len().max(1);
-        if let Some(runtime) = self.data.get(n) {
-            runtime.spawn(watched(task, self.on_panic.clone()));
-        }
+        self.data.spawn(task);
     }
 
     fn replicas(&self, task: Task) {
@@ -380,6 +376,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
     fn threads(blocking: usize) -> (tokio::runtime::Runtime, Threads, mpsc::Receiver<String>) {
