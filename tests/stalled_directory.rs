@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic};
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::leader_and_isr_request::{LeaderAndIsrPartitionState, LeaderAndIsrTopicState};
 use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
 use kafka_protocol::messages::*;
@@ -104,7 +105,16 @@ fn on_threads(world: &World, server: &Server, disk: &SimDisk, shutdown: Shutdown
     thread::spawn(move || {
         control.block_on(broker::run(parts)).unwrap();
         drop(control);
-        Arc::into_inner(threads).unwrap().stop();
+        // Tasks on other threads hold it until they have seen the end.
+        let (mut threads, deadline) = (threads, Instant::now() + Duration::from_secs(60));
+        loop {
+            match Arc::try_unwrap(threads) {
+                Ok(threads) => return threads.stop(),
+                Err(held) => threads = held,
+            }
+            assert!(Instant::now() < deadline, "a task does not end");
+            thread::sleep(Duration::from_millis(1));
+        }
     })
 }
 
@@ -134,10 +144,26 @@ impl Pair {
     }
 }
 
+/// One of several connections to broker 1. All are answered: none stays on the thread of the append that will not end.
+async fn on_a_thread_that_goes_on(world: &World) -> Client {
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        let mut client = Client::connect(world, 1).await;
+        let answer = tokio::time::timeout(Duration::from_secs(60), client.metadata()).await;
+        answer.expect("a thread that stands still gets no connection while another one goes on");
+        clients.push(client);
+    }
+    clients.pop().unwrap()
+}
+
 /// The log directory of broker 1 that has the topic.
 fn lies(disk: &SimDisk, topic: &str) -> &'static str {
+    lies_in(disk, topic).unwrap()
+}
+
+fn lies_in(disk: &SimDisk, topic: &str) -> Option<&'static str> {
     let holds = |dir: &&str| disk.list(Path::new(dir)).unwrap().iter().any(|it| it.name == format!("{topic}-0"));
-    ["/broker1/one", "/broker1/two"].into_iter().find(holds).unwrap()
+    ["/broker1/one", "/broker1/two"].into_iter().find(holds)
 }
 
 #[tokio::test]
@@ -170,16 +196,7 @@ async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_
     // Before that its thread would answer others too, and never again.
     let (told, file) = (disk.clone(), Path::new(stalled).join("a-0/00000000000000000000.log"));
     tokio::task::spawn_blocking(move || told.until_a_write_waits(&file)).await.unwrap();
-    // Every other connection or so shares the thread of the one whose append will not end.
-    let mut writer = None;
-    for _ in 0..6 {
-        let mut other = Client::connect(&world, 1).await;
-        if tokio::time::timeout(Duration::from_secs(5), other.metadata()).await.is_ok() {
-            writer = Some(other);
-            break;
-        }
-    }
-    let mut writer = writer.expect("a connection on the thread that goes on");
+    let mut writer = on_a_thread_that_goes_on(&world).await;
     // Of another broker it was reported that who reads from a slow disk is told of a time that is out, for which consumers have
     // no answer. What is committed is read all the same, and behind it nothing is found in time.
     for (offset, found) in [(0, vec![b"before".to_vec()]), (1, Vec::new())] {
@@ -231,7 +248,74 @@ async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_
     tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
 }
 
-/// As above, but broker 1 follows.
+/// A topic whose log cannot be deleted is gone for everybody, holds nothing up, and does not come back; the next one of its
+/// name has nothing of it.
+#[tokio::test]
+async fn a_topic_in_a_directory_that_stands_still_is_deleted() {
+    let Some(server) = Server::start().await else { return };
+    let Pair { world, disk, stop, first, second, mut client } = Pair::start(&server).await;
+    for topic in ["a", "b"] {
+        create(&mut client, topic, &[1, 2]).await;
+        written(&mut client, topic).await;
+    }
+    let (stalled, healthy) = (lies(&disk, "a"), lies(&disk, "b"));
+    assert_ne!(stalled, healthy);
+    disk.stall(Path::new(stalled));
+    let append = tokio::spawn(async move {
+        // What comes of it is nobody's business: its topic is deleted meanwhile.
+        let _ = client.try_produce("a", b"held up").await;
+        client
+    });
+    let (told, file) = (disk.clone(), Path::new(stalled).join("a-0/00000000000000000000.log"));
+    tokio::task::spawn_blocking(move || told.until_a_write_waits(&file)).await.unwrap();
+    let mut writer = on_a_thread_that_goes_on(&world).await;
+    let request = DeleteTopicsRequest::default()
+        .with_topics(vec![DeleteTopicState::default().with_name(Some(TopicName(StrBytes::from_static_str("a"))))])
+        .with_timeout_ms(60_000);
+    assert_eq!(writer.ask(6, request).await.responses[0].error_code, 0);
+    let observer = ensemble(&server, Arc::new(Inline)).open_session().await.unwrap();
+    let gone = async {
+        while observer.exists(&paths::topic("a")).await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let gone = tokio::time::timeout(Duration::from_secs(60), gone).await;
+    gone.expect("a deletion waits for a disk");
+    assert!(!append.is_finished(), "the directory stands still");
+
+    // The controller has more to say, and broker 1 obeys. Of two more one goes where there are fewest, which is on hold.
+    for topic in ["c", "d"] {
+        create(&mut writer, topic, &[1]).await;
+    }
+    let beside = async {
+        loop {
+            match ["c", "d"].into_iter().find(|topic| lies_in(&disk, topic) == Some(healthy)) {
+                Some(topic) => return topic,
+                None => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let beside = tokio::time::timeout(Duration::from_secs(60), beside).await;
+    written(&mut writer, beside.expect("the controller waits for a disk")).await;
+    // The next topic of that name is led by nobody before the last one is gone.
+    create(&mut writer, "a", &[1, 2]).await;
+    writer.produce("b", b"meanwhile").await;
+    let early = tokio::time::timeout(Duration::from_secs(60), writer.try_produce("a", b"too early")).await;
+    assert!(early.expect("an answer").is_err());
+    assert!(!append.is_finished(), "the directory stands still");
+    disk.go_on();
+    let client = append.await.unwrap();
+    written(&mut writer, "a").await;
+    let topics = writer.metadata().await.topics;
+    let again = topics.iter().find(|topic| topic.name.as_ref().is_some_and(|it| it.as_str() == "a")).unwrap();
+    assert_eq!(writer.fetch(again.topic_id).await, [b"led"]);
+    drop((client, writer));
+    second.stop().await.unwrap().unwrap();
+    stop.request();
+    tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
+}
+
+/// As in the first, but broker 1 follows.
 #[tokio::test]
 async fn a_follower_whose_directory_stands_still_leaves_no_other_directorys_isr() {
     let Some(server) = Server::start().await else { return };

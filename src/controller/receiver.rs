@@ -7,32 +7,37 @@
 //! A controller has one request under way to a broker: an answer that waited for a directory that stands still would hold
 //! up what it has to say of all others. What is not done after [`PATIENCE`] is done later and answered with
 //! REQUEST_TIMED_OUT, of which controllers, Kafka's as well, draw no conclusion. (Kafka's broker makes the controller
-//! wait.) A deletion is waited for: a controller would take it for failed.
+//! wait.) The deletion of a topic's replica, which controllers would take for failed, is promised instead: nobody reads or
+//! appends to it any more, nothing brings it back, and it is done when its directory goes on.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::lanes::{Lanes, Lost, Queued};
 use super::message::{ControlAnswer, ControlBody, ControlRequest, DURING_DELETE, MetadataUpdate, StopReplica};
 use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, TopicMeta};
 use crate::metastore::schema::ConfigEntity;
+use crate::replication::promised::Deletion;
 use crate::replication::table::{LeaderAndIsr, PartitionTable};
 use crate::spawn::Spawner;
 use crate::storage::manager::LogManager;
-use crate::types::TopicPartition;
+use crate::types::{LeaderEpoch, TopicPartition};
 use crate::wire::error_code::ErrorCode;
 
 /// How long an answer waits for log directories: a third of `controller.socket.timeout.ms`, by default, after which the
 /// controller asks again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Called with topics that are being deleted, before their deletion is answered; may block.
+/// With the directory each is queued for.
+type Deletions = HashMap<TopicPartition, (Option<PathBuf>, Weak<Deletion>)>;
+
+/// Called with topics that are being deleted; may block. Their deletion is answered when it is done, or took too long.
 pub type TopicsDeleted = Arc<dyn Fn(&[Arc<str>]) + Send + Sync>;
 
 /// Applies control requests to this broker.
@@ -41,8 +46,12 @@ pub struct ControlReceiver {
     cluster: Arc<Cluster>,
     configs: Arc<DynamicConfigs>,
     session: Arc<Session>,
-    spawner: Arc<dyn Spawner>,
     lanes: Lanes,
+    /// Deletions that are not done, and where they are queued: what comes after one is queued behind it, wherever the next
+    /// log of that name will lie.
+    deletions: parking_lot::Mutex<Deletions>,
+    /// Where `deleted` is called: it appends to logs of its own.
+    forgetting: Lanes,
     deleted: TopicsDeleted,
     broker_epoch: Arc<AtomicI64>,
     /// Highest seen. Held until a request is in its lanes: those of a controller and of its successor may come at once.
@@ -64,7 +73,8 @@ impl ControlReceiver {
             configs,
             session,
             lanes: Lanes::new(spawner.clone()),
-            spawner,
+            deletions: Default::default(),
+            forgetting: Lanes::new(spawner),
             deleted,
             broker_epoch: Arc::new(AtomicI64::new(-1)),
             controller_epoch: Mutex::new(0),
@@ -94,7 +104,7 @@ impl ControlReceiver {
 
     /// Requests take effect in the order they come, each log directory's in its own time.
     pub async fn receive(&self, request: ControlRequest) -> ControlAnswer {
-        let applying = {
+        let queued = {
             let mut seen = self.controller_epoch.lock().await;
             // A higher epoch than ours: the controller saw a registration we do not know of yet.
             if request.broker_epoch >= 0 && request.broker_epoch < self.broker_epoch() {
@@ -105,19 +115,28 @@ impl ControlReceiver {
             }
             *seen = request.controller_epoch;
             match request.body {
-                ControlBody::LeaderAndIsr(update) => self.leader_and_isr(update.partitions).await,
+                ControlBody::LeaderAndIsr(update) => Taken::Applying(self.leader_and_isr(update.partitions).await),
                 ControlBody::UpdateMetadata(update) => {
                     self.cluster.update(|snapshot| {
                         snapshot.controller = Some(request.controller);
                         merge(snapshot, &update);
                     });
-                    self.forget_deleted(&update).await;
-                    return ControlAnswer { error: ErrorCode::None, partitions: Vec::new() };
+                    Taken::Forgetting(self.forget_deleted(&update))
                 }
-                ControlBody::StopReplica(partitions) => self.stop_replica(partitions),
+                ControlBody::StopReplica(partitions) => Taken::Applying(self.stop_replica(partitions)),
             }
         };
-        applying.answer().await
+        let deadline = Some(Instant::now() + PATIENCE);
+        match queued {
+            Taken::Applying(applying) => applying.answer(&self.table, deadline).await,
+            Taken::Forgetting(forgetting) => {
+                if let Some(forgetting) = forgetting {
+                    // What is late, or was lost, is in the logs of groups a while longer, as after a kill.
+                    let _ = forgetting.by(deadline).await;
+                }
+                ControlAnswer { error: ErrorCode::None, partitions: Vec::new() }
+            }
+        }
     }
 
     async fn leader_and_isr(&self, changes: Vec<LeaderAndIsr>) -> Applying {
@@ -136,51 +155,59 @@ impl ControlReceiver {
         }
         let apply = |table: &PartitionTable, changes: &[LeaderAndIsr]| table.apply_leader_and_isr(changes);
         // Logs that are to be made wait for the directory they will lie in.
-        self.apply(changes, |change| &change.tp, LogManager::place, apply, Some(PATIENCE))
+        self.apply(changes, |change| (&change.tp, false), LogManager::place, apply)
     }
 
     fn stop_replica(&self, asked: Vec<StopReplica>) -> Applying {
         let stop = |table: &PartitionTable, asked: &[StopReplica]| {
             asked.iter().map(|one| table.stop_replica(&one.tp, one.leader_epoch, one.delete)).collect()
         };
-        let patience = asked.iter().all(|one| !one.delete).then_some(PATIENCE);
-        self.apply(asked, |one| &one.tp, LogManager::dir_of, stop, patience)
+        let of_topics = asked.iter().map(|one| one.delete && one.leader_epoch <= LeaderEpoch::NONE).collect();
+        Applying { of_topics, ..self.apply(asked, |one| (&one.tp, one.delete), LogManager::dir_of, stop) }
     }
 
-    /// Queues `work` on what was asked for, apart for each log directory.
+    /// Queues `work` on what was asked for, apart for each log directory. `of` tells the partition, and whether it goes.
     fn apply<T: Send + 'static>(
         &self,
         asked: Vec<T>,
-        of: impl Fn(&T) -> &TopicPartition,
+        of: impl Fn(&T) -> (&TopicPartition, bool),
         dir_of: impl Fn(&LogManager, &TopicPartition) -> Option<PathBuf>,
         work: impl Fn(&PartitionTable, &[T]) -> Vec<ErrorCode> + Copy + Send + 'static,
-        patience: Option<Duration>,
     ) -> Applying {
-        let partitions: Vec<TopicPartition> = asked.iter().map(|one| of(one).clone()).collect();
+        let partitions: Vec<TopicPartition> = asked.iter().map(|one| of(one).0.clone()).collect();
+        let mut deletions = self.deletions.lock();
+        deletions.retain(|_, (_, deletion)| deletion.strong_count() > 0);
         let mut by_dir: HashMap<Option<PathBuf>, (Vec<usize>, Vec<T>)> = HashMap::new();
         for (at, one) in asked.into_iter().enumerate() {
-            let (places, of_dir) = by_dir.entry(dir_of(self.table.logs(), of(&one))).or_default();
+            let tp = of(&one).0;
+            let dir = match deletions.get(tp) {
+                Some((dir, _)) => dir.clone(),
+                None => dir_of(self.table.logs(), tp),
+            };
+            let (places, of_dir) = by_dir.entry(dir).or_default();
             places.push(at);
             of_dir.push(one);
         }
         let parts = by_dir.into_iter().map(|(dir, (places, asked))| {
             let table = Arc::clone(&self.table);
-            (places, self.lanes.push(dir, move || work(&table, &asked)))
+            let under_way = Arc::new(Deletion::default());
+            let promise = Arc::downgrade(&under_way);
+            for (tp, goes) in asked.iter().map(&of) {
+                if goes {
+                    deletions.insert(tp.clone(), (dir.clone(), Weak::clone(&promise)));
+                }
+            }
+            let work = move || {
+                let _under_way = under_way;
+                work(&table, &asked)
+            };
+            Part { places, codes: self.lanes.push(dir, work), promise }
         });
-        Applying { parts: parts.collect(), partitions, deadline: patience.map(|patience| Instant::now() + patience) }
-    }
-
-    /// Runs `work` on the blocking pool; `None` when it panicked or the pool is gone.
-    async fn on_disk<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let (sender, receiver) = oneshot::channel();
-        self.spawner.blocking(Box::new(move || {
-            let _ = sender.send(work());
-        }));
-        receiver.await.ok()
+        Applying { parts: parts.collect(), partitions, of_topics: Vec::new() }
     }
 
     /// Requests see the new metadata by now: nothing is added any more to what is taken away here.
-    async fn forget_deleted(&self, update: &MetadataUpdate) {
+    fn forget_deleted(&self, update: &MetadataUpdate) -> Option<Queued<()>> {
         let gone: BTreeSet<&Arc<str>> = update
             .partitions
             .iter()
@@ -188,7 +215,7 @@ impl ControlReceiver {
             .map(|partition| &partition.tp.topic)
             .collect();
         if gone.is_empty() {
-            return;
+            return None;
         }
         let gone: Vec<Arc<str>> = gone.into_iter().cloned().collect();
         self.configs.update(|configs| {
@@ -197,30 +224,53 @@ impl ControlReceiver {
             }
         });
         let deleted = self.deleted.clone();
-        self.on_disk(move || deleted(&gone)).await;
+        Some(self.forgetting.push(None, move || deleted(&gone)))
     }
+}
+
+/// A request that took effect as far as it can without a disk.
+enum Taken {
+    Applying(Applying),
+    Forgetting(Option<Queued<()>>),
 }
 
 /// A request that is queued.
 struct Applying {
     partitions: Vec<TopicPartition>,
-    /// Places among the partitions, and the codes for them.
-    parts: Vec<(Vec<usize>, Queued<Vec<ErrorCode>>)>,
-    /// None: however long it takes.
-    deadline: Option<Instant>,
+    parts: Vec<Part>,
+    /// By place, which partitions are deleted with their topics, whatever their epochs; empty when none is.
+    of_topics: Vec<bool>,
+}
+
+/// What is queued for one directory.
+struct Part {
+    /// Among the partitions.
+    places: Vec<usize>,
+    codes: Queued<Vec<ErrorCode>>,
+    /// For those that are deleted.
+    promise: Weak<Deletion>,
 }
 
 impl Applying {
     /// When all of it is done, or at the deadline.
-    async fn answer(self) -> ControlAnswer {
+    async fn answer(self, table: &PartitionTable, deadline: Option<Instant>) -> ControlAnswer {
         let mut codes = vec![ErrorCode::None; self.partitions.len()];
-        for (places, part) in self.parts {
-            let part = match part.by(self.deadline).await {
+        for Part { places, codes: part, promise } in self.parts {
+            let part = match part.by(deadline).await {
                 Some(Ok(part)) => part,
                 Some(Err(Lost)) => {
                     return ControlAnswer { error: ErrorCode::UnknownServerError, partitions: Vec::new() };
                 }
-                None => vec![ErrorCode::RequestTimedOut; places.len()],
+                None => {
+                    let late = |place: &usize| match (self.partitions.get(*place), self.of_topics.get(*place)) {
+                        (Some(tp), Some(true)) => {
+                            table.promise_deletion(tp, &promise);
+                            ErrorCode::None
+                        }
+                        _ => ErrorCode::RequestTimedOut,
+                    };
+                    places.iter().map(late).collect()
+                }
             };
             for (place, code) in places.into_iter().zip(part) {
                 if let Some(slot) = codes.get_mut(place) {

@@ -21,6 +21,7 @@ mod fitness;
 pub mod isr_changes;
 pub mod leader_checks;
 pub mod partition;
+pub mod promised;
 pub mod table;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -18,6 +18,7 @@ use super::flush::FlushQueue;
 use super::isr_changes::IsrChanges;
 use super::leader_checks::LeaderChecks;
 use super::partition::Partition;
+use super::promised::{Deletion, Promised};
 use super::waiting_followers::WaitingFollowers;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -122,6 +123,7 @@ pub struct PartitionTable {
     fetchers: OnceLock<Arc<Fetchers>>,
     shards: [Shard; SHARDS],
     changing: OneAtATime,
+    promised: Promised,
     followers: Arc<WaitingFollowers>,
 }
 
@@ -141,6 +143,7 @@ impl PartitionTable {
             fetchers: OnceLock::new(),
             shards: Default::default(),
             changing: OneAtATime::default(),
+            promised: Promised::default(),
             followers: Arc::default(),
         }
     }
@@ -296,7 +299,7 @@ impl PartitionTable {
     /// - directory offline: KAFKA_STORAGE_ERROR, whatever the epoch: that is how a controller asks what is lost;
     /// - another topic id stored: INCONSISTENT_TOPIC_ID;
     /// - leader epoch lower than or equal to the known one: STALE_CONTROLLER_EPOCH (normal after a failover);
-    /// - not one of the replicas: UNKNOWN_TOPIC_OR_PARTITION;
+    /// - not one of the replicas, or its deletion was promised: UNKNOWN_TOPIC_OR_PARTITION;
     /// - leader epoch lower than the latest one of the log: STALE_CONTROLLER_EPOCH;
     /// - named leader without what was committed: KAFKA_STORAGE_ERROR, see [`fitness`].
     fn apply(&self, change: &LeaderAndIsr, configs: &mut Configs) -> Result<(), ErrorCode> {
@@ -311,7 +314,7 @@ impl PartitionTable {
                 return Err(ErrorCode::StaleControllerEpoch);
             }
         }
-        if !change.replicas.contains(&me) {
+        if !change.replicas.contains(&me) || self.promised.holds(&change.tp) {
             return Err(ErrorCode::UnknownTopicOrPartition);
         }
         let partition = match known {
@@ -389,6 +392,11 @@ impl PartitionTable {
             .entry(Arc::clone(&change.tp.topic))
             .or_default()
             .insert(change.tp.partition, Arc::clone(&partition));
+        // A promise looks into the table after it holds: this one or that finds the other.
+        if self.promised.holds(&change.tp) {
+            self.remove(&change.tp);
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
         failed.map_or(Ok(partition), Err)
     }
 
@@ -396,6 +404,12 @@ impl PartitionTable {
     /// -1 and -2 (topic deletion) always pass. A partition that is not here is NONE; with `delete` its files go.
     pub fn stop_replica(&self, tp: &TopicPartition, leader_epoch: LeaderEpoch, delete: bool) -> ErrorCode {
         let _one_at_a_time = self.changing.hold(tp);
+        let promised = if delete { self.promised.take(tp) } else { Vec::new() };
+        for partition in &promised {
+            // What was under way when it was promised may have begun to follow since.
+            self.fetch_no_longer(tp);
+            self.end(partition);
+        }
         if let Some(partition) = self.get(&tp.topic, tp.partition) {
             if leader_epoch.0 >= 0 && leader_epoch < partition.leader_epoch() {
                 return ErrorCode::FencedLeaderEpoch;
@@ -409,10 +423,7 @@ impl PartitionTable {
                 return ErrorCode::KafkaStorageError;
             }
             self.remove(tp);
-            partition.stop();
-            if let Some(told) = self.leadership.get() {
-                told.resigned(tp, LeaderEpoch::NONE);
-            }
+            self.end(&partition);
         }
         if !delete || self.logs.get(tp).is_none() {
             return ErrorCode::None;
@@ -426,14 +437,32 @@ impl PartitionTable {
         }
     }
 
-    fn remove(&self, tp: &TopicPartition) {
-        let mut shard = self.shard(&tp.topic).write();
-        if let Some(of_topic) = shard.get_mut(&tp.topic) {
-            of_topic.remove(&tp.partition);
-            if of_topic.is_empty() {
-                shard.remove(&tp.topic);
-            }
+    /// It is in the table no longer.
+    fn end(&self, partition: &Partition) {
+        partition.stop();
+        if let Some(told) = self.leadership.get() {
+            told.resigned(partition.topic_partition(), LeaderEpoch::NONE);
         }
+    }
+
+    /// Answers for `deletion`, a [`PartitionTable::stop_replica`] with `delete` whatever the epoch, before it is done: the
+    /// replica is out of the table when this returns, and what was queued before it brings it back no more. Waits for no
+    /// disk. A broker that ends before the deletion is done leaves a directory that no topic claims.
+    pub fn promise_deletion(&self, tp: &TopicPartition, deletion: &Weak<Deletion>) {
+        if self.promised.promise(tp, deletion, || self.remove(tp)) {
+            self.fetch_no_longer(tp);
+            tracing::warn!(partition = %tp, "its log directory stands still: it will be deleted when that goes on");
+        }
+    }
+
+    fn remove(&self, tp: &TopicPartition) -> Option<Arc<Partition>> {
+        let mut shard = self.shard(&tp.topic).write();
+        let of_topic = shard.get_mut(&tp.topic)?;
+        let removed = of_topic.remove(&tp.partition);
+        if of_topic.is_empty() {
+            shard.remove(&tp.topic);
+        }
+        removed
     }
 
     fn shard(&self, topic: &str) -> &Shard {
@@ -444,6 +473,19 @@ impl PartitionTable {
         };
         &self.shards[spread % SHARDS]
     }
+}
+
+/// On the blocking pool. A move that is throttled holds none of its threads.
+fn work_on_moves(logs: Arc<LogManager>, spawner: Arc<dyn Spawner>) {
+    let around = Arc::clone(&spawner);
+    spawner.blocking(Box::new(move || {
+        let Some(wait_ms) = logs.work_on_moves() else { return };
+        let later = Arc::clone(&around);
+        around.control(Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            work_on_moves(logs, later);
+        }));
+    }));
 }
 
 #[cfg(test)]
@@ -475,19 +517,6 @@ mod tests {
 
     #[test]
     fn a_leader_whose_log_is_gone_creates_nothing() {
-/// On the blocking pool. A move that is throttled holds none of its threads.
-fn work_on_moves(logs: Arc<LogManager>, spawner: Arc<dyn Spawner>) {
-    let around = Arc::clone(&spawner);
-    spawner.blocking(Box::new(move || {
-        let Some(wait_ms) = logs.work_on_moves() else { return };
-        let later = Arc::clone(&around);
-        around.control(Box::pin(async move {
-            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-            work_on_moves(logs, later);
-        }));
-    }));
-}
-
         let bench = bench(TopicConfig::default());
         assert_eq!(apply(&bench.table, change(1, 3, &[1])), ErrorCode::KafkaStorageError);
         assert!(bench.table.logs().all().is_empty());
