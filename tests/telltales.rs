@@ -118,20 +118,24 @@ fn own_address() -> Option<IpAddr> {
 /// Kept for documentation by RFC 5737: nobody has it.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// A broker that sends everybody to their own machine.
-async fn sends_home(log: &Log) {
-    let world = World::new(1);
-    let advertised = format!("advertised.listeners=PLAINTEXT://localhost:{}", World::port(1));
-    let broker = world.start(1, None, &[advertised]).expect("a configuration");
-    let local = [Some(Ipv4Addr::LOCALHOST.into()), own_address()].into_iter().flatten().map(|peer| (peer, 0));
-    let stranger = (IpAddr::from(STRANGER), 1);
-    for (peer, times) in local.chain([stranger, stranger]) {
-        let mut client = Client::connect_from(&world, 1, peer).await;
-        client.metadata_until(|metadata| metadata.controller_id == 1).await;
-        let who = ["WARN", "two-brokers", &peer.to_string(), "is sent to localhost"];
-        assert_eq!(log.count(&who), times, "{peer}");
+/// Brokers that send everybody to their own machine, and to where nobody is.
+async fn lead_astray(log: &Log) {
+    for (host, what) in [
+        ("localhost", "is sent to localhost, which there means that machine itself"),
+        ("nowhere.invalid", "is sent to nowhere.invalid, which this machine cannot resolve"),
+    ] {
+        let world = World::new(1);
+        let advertised = format!("advertised.listeners=PLAINTEXT://{host}:{}", World::port(1));
+        let broker = world.start(1, None, &[advertised]).expect("a configuration");
+        let local = [Some(Ipv4Addr::LOCALHOST.into()), own_address()].into_iter().flatten().map(|peer| (peer, 0));
+        let stranger = (IpAddr::from(STRANGER), 1);
+        for (peer, times) in local.chain([stranger, stranger]) {
+            let mut client = Client::connect_from(&world, 1, peer).await;
+            client.metadata_until(|metadata| metadata.controller_id == 1).await;
+            assert_eq!(log.count(&["WARN", "two-brokers", &peer.to_string(), what]), times, "{peer} and {host}");
+        }
+        broker.stop().await.expect("no panic").expect("an orderly end");
     }
-    broker.stop().await.expect("no panic").expect("an orderly end");
 }
 
 fn listened_to(scenario: impl AsyncFnOnce(&Log)) {
@@ -150,6 +154,6 @@ fn every_trap_is_told_once_with_who_fell_into_it() {
 }
 
 #[test]
-fn who_is_sent_to_its_own_machine_is_told_of_unless_that_is_the_brokers() {
-    listened_to(sends_home);
+fn who_is_led_astray_is_told_of_unless_it_is_on_the_brokers_machine() {
+    listened_to(lead_astray);
 }

@@ -187,6 +187,10 @@ impl Memory {
         self.told.contains(&self.hasher.hash_one((trap.subject(), client_id)))
     }
 
+    fn knows_host(&self, host: &str) -> bool {
+        self.resolved.contains(&self.hasher.hash_one(host))
+    }
+
     /// True the first time.
     fn is_new_host(&mut self, host: &str) -> bool {
         let hash = self.hasher.hash_one(host);
@@ -275,8 +279,12 @@ impl Telltales {
             if !told && !is_local(peer) {
                 self.tell(ctx, &trap);
             }
-        } else if host.parse::<IpAddr>().is_err() && self.0.lock().is_new_host(host) {
-            self.resolve(&*ctx.services.spawner, Client::of(ctx), host.to_owned());
+        } else if host.parse::<IpAddr>().is_err() {
+            // A client of this machine asks in vain, and for nobody else.
+            let known = self.0.lock().knows_host(host);
+            if !known && !is_local(peer) && self.0.lock().is_new_host(host) {
+                self.resolve(&*ctx.services.spawner, Client::of(ctx), host.to_owned());
+            }
         }
     }
 
@@ -286,7 +294,7 @@ impl Telltales {
         spawner.blocking(Box::new(move || {
             let addresses = (host.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
             let trap = Trap::UnknownAddress { host: &host };
-            if addresses.is_err() && !is_local(client.peer) && memory.lock().is_new(&client.id, &trap) {
+            if addresses.is_err() && memory.lock().is_new(&client.id, &trap) {
                 say(&client, &trap);
             }
         }));
@@ -384,8 +392,18 @@ mod tests {
 
     #[test]
     fn hosts_that_mean_the_reader_are_known() {
-        for host in ["localhost", "LOCALHOST", "a.localhost", "127.0.0.1", "127.1.2.3", "::1", "[::1]", "0.0.0.0", "::"]
-        {
+        for host in [
+            "localhost",
+            "LOCALHOST",
+            "a.localhost",
+            "127.0.0.1",
+            "127.1.2.3",
+            "::1",
+            "[::1]",
+            "0.0.0.0",
+            "::",
+            "::ffff:127.0.0.1",
+        ] {
             assert!(means_itself(host), "{host}");
         }
         for host in ["broker-1", "10.0.0.1", "localhost.example.org", "fe80::1", ""] {
