@@ -340,6 +340,11 @@ mod tests {
         let quotas = quotas(&["max.connections.per.ip=1"]);
         let _first = quotas.take(A, &plaintext(), 0).expect("first");
         assert!(quotas.take("::ffff:10.0.0.1".parse().expect("address"), &plaintext(), 0).is_err());
+        let address = "max.connections.per.ip.overrides=::ffff:10.0.0.1:2";
+        let quotas = self::quotas(&["max.connections.per.ip=1", address]);
+        let places = [(); 2].map(|()| quotas.take(A, &plaintext(), 0).expect("a place"));
+        assert!(quotas.take(A, &plaintext(), 0).is_err());
+        drop(places);
     }
 
     #[tokio::test]

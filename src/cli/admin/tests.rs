@@ -88,6 +88,30 @@ fn a_coordinator_that_ends_before_its_answer_is_not_the_last_word() {
 }
 
 #[test]
+fn who_broke_a_connection_off_is_asked_over_another() {
+    let cluster = FakeCluster::start(1, |cluster, asked| match asked.api {
+        ApiKey::Metadata => asked.says::<MetadataRequest>(&cluster.metadata(1)),
+        ApiKey::FindCoordinator => coordinated_by(asked, 1),
+        ApiKey::OffsetFetch if asked.earlier > 0 => committed(asked, 7),
+        _ => None,
+    });
+    assert_eq!(admin(&cluster, 1).committed("g").unwrap(), BTreeMap::from([(of_topic(), 7)]));
+    assert_eq!(cluster.asked(ApiKey::OffsetFetch), [1, 1]);
+}
+
+#[test]
+fn who_takes_connections_and_does_not_answer_is_the_last_to_be_asked_again() {
+    let cluster = FakeCluster::start(2, |cluster, asked| match asked.broker {
+        1 if asked.earlier > 0 => None,
+        _ => asked.says::<MetadataRequest>(&cluster.metadata(1)),
+    });
+    let mut admin = admin(&cluster, 1);
+    admin.cluster().unwrap();
+    assert_eq!(admin.cluster().unwrap().brokers.len(), 2);
+    assert_eq!(cluster.asked(ApiKey::Metadata), [1, 1, 2]);
+}
+
+#[test]
 fn a_cluster_is_entered_anew_through_brokers_it_told_of() {
     let cluster = FakeCluster::start(3, |cluster, asked| asked.says::<MetadataRequest>(&cluster.metadata(1)));
     let mut admin = admin(&cluster, 1);

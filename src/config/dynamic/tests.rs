@@ -84,6 +84,19 @@ fn a_topic_is_described_as_kafka_describes_it() {
     compare(include_str!("../../../tests/fixtures/describe-3.9.1/topic.tsv"), &layers.topic_entries(&overrides));
 }
 
+/// It may be a secret for all that is known of it.
+#[test]
+fn what_is_stored_for_a_topic_under_an_unknown_name_is_told_to_nobody() {
+    let (fixed, default, own) = recorded();
+    let layers = Layers { fixed: &fixed, default: &default, own: &own };
+    let entries = layers.topic_entries(&texts(&[("no.such", "a secret")]));
+    let entry = entries.iter().find(|entry| entry.name == "no.such").unwrap();
+    assert_eq!(
+        line(entry),
+        "no.such\tnull\tDYNAMIC_TOPIC_CONFIG\ttrue\tfalse\tUNKNOWN\tfalse\tno.such=null@DYNAMIC_TOPIC_CONFIG;"
+    );
+}
+
 #[test]
 fn dynamic_values_reach_the_topic_defaults() {
     let (fixed, default, own) = recorded();

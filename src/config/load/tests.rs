@@ -168,6 +168,14 @@ fn keys_that_would_secure_the_broker_stop_the_start() {
 }
 
 #[test]
+fn secrets_are_in_no_message() {
+    let why = refused("zookeeper.ssl.keystore.password=a secret");
+    assert!(why.contains("zookeeper.ssl.keystore.password=[hidden]") && !why.contains("a secret"), "{why}");
+    let (_, warnings) = load("ssl.key.password=a secret").unwrap();
+    assert_eq!(warnings, [Warning::NotYet { key: "ssl.key.password".into(), value: "[hidden]".into() }]);
+}
+
+#[test]
 fn unknown_keys_warn() {
     let (_, warnings) = load("no.such.key=1").unwrap();
     assert_eq!(warnings, [Warning::Unknown { key: "no.such.key".into() }]);
