@@ -7,6 +7,10 @@
 //! shutting down, or was last seen by the leader in another life than it is registered in (KIP-903). Then the state is
 //! written if it still has the version this controller knows, else INVALID_UPDATE_VERSION.
 //!
+//! For a member that is suspected BROKER_NOT_AVAILABLE, upon which leaders ask again, Kafka's too, and count on it until they
+//! are told more. Refused for good they would not, and the same request, under way once more, would be granted when the
+//! suspect has answered.
+//!
 //! Order and codes were seen on a live 3.9.1, which checks neither that the sender leads the partition, nor that the ISR has
 //! it, has nobody twice and only replicas, nor members' epochs. A leader without a mistake in it never sends such a thing:
 //! INVALID_REQUEST.
@@ -134,7 +138,12 @@ fn check(
         registered.is_some_and(|broker| member.broker_epoch == -1 || member.broker_epoch == broker.epoch)
     };
     if !change.isr.iter().all(eligible) {
-        return Err(ErrorCode::IneligibleReplica);
+        let is_suspect = |member: &IsrMember| {
+            let suspect = state.suspects.get(&member.broker);
+            suspect.is_some_and(|broker| member.broker_epoch == -1 || member.broker_epoch == broker.epoch)
+        };
+        let only_for_suspects = change.isr.iter().all(|member| eligible(member) || is_suspect(member));
+        return Err(if only_for_suspects { ErrorCode::BrokerNotAvailable } else { ErrorCode::IneligibleReplica });
     }
     let leader_epoch = stored.leader_epoch;
     Ok(Some(PartitionState { leader, leader_epoch, controller_epoch: state.epoch, isr, recovering: change.recovering }))

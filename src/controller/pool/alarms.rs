@@ -39,10 +39,13 @@ impl Pool {
     }
 }
 
+/// Seeds that came upon something: requests for a suspect that were refused, and granted when they came again.
+const FOUND: [u64; 2] = [14_656, 466];
+
 #[test]
 fn true_and_false_alarms_keep_what_was_committed() {
     let mut sum = Counts::default();
-    for seed in super::schedules::schedules() {
+    for seed in super::schedules::schedules().chain(FOUND) {
         match (Pool { has_alarms: true, ..Pool::new(seed, Off(&[])) }).run() {
             Err(what) => panic!("seed {seed}: {what}"),
             Ok(counts) => {
@@ -70,6 +73,34 @@ fn the_last_member_is_suspected(off: Off) -> Verdict {
     }
     pool.reach(&[TWO])?;
     pool.calm()
+}
+
+/// A leader asks for a suspect and does not get it; once that one has answered the same request comes once more.
+#[test]
+fn a_suspect_joins_nothing_behind_its_leaders_back() {
+    let mut pool = Pool { has_alarms: true, ..Pool::of_three(Off(&[])) };
+    let story = |pool: &mut Pool| -> Verdict {
+        pool.goes_on_without_two()?;
+        pool.catches_up(TWO, ONE)?;
+        pool.fetches(TWO, false);
+        let asked = pool.node(ONE).alter().ok_or("it is not that story")?;
+        let suspect = Incarnation { id: TWO, czxid: pool.node(TWO).epoch };
+        pool.controller.event(Event::BrokerSuspected(suspect));
+        pool.reach(&[ONE, THREE])?;
+        pool.deliver(asked.clone());
+        pool.reach(&[ONE, THREE])?;
+        pool.controller.event(Event::SuspectAnswered(suspect));
+        pool.work(usize::MAX);
+        pool.deliver(asked);
+        pool.work(usize::MAX);
+        let isr = pool.store.at(super::scripts::OF).state.isr.clone();
+        let leading = pool.on(ONE).role.leading.as_ref().ok_or("it is not that story")?;
+        let counted: Vec<BrokerId> = leading.membership().isr.maximal().collect();
+        let counts_on_all = isr.iter().all(|member| counted.contains(member));
+        super::ensure(counts_on_all, || format!("{isr:?} are in the ISR, the leader counts on {counted:?}"))?;
+        pool.calm()
+    };
+    assert_eq!(story(&mut pool), Ok(()));
 }
 
 #[test]
