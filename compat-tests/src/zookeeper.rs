@@ -99,6 +99,11 @@ impl Ensemble {
         self.servers.iter().position(leads).map(|index| index + 1).context("no ZooKeeper server leads")
     }
 
+    /// How many servers serve: without a quorum none does.
+    pub fn serving(&self) -> usize {
+        self.servers.iter().filter(|server| server.mode().is_ok()).count()
+    }
+
     fn server(&mut self, number: usize) -> Result<&mut Server> {
         number.checked_sub(1).and_then(|index| self.servers.get_mut(index)).context("no such ZooKeeper server")
     }

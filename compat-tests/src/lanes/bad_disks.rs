@@ -43,16 +43,21 @@ pub fn units(run: &mut Run) {
 }
 
 /// A file system of its own, unmounted when dropped.
-struct Tmpfs(TempDir);
+pub struct Tmpfs(TempDir);
 
 impl Tmpfs {
-    fn new(size: &str) -> Result<Tmpfs> {
+    /// Of so many bytes, in words of `mount`. A skip where none can be mounted.
+    pub fn new(size: &str) -> Result<Tmpfs> {
         let dir = TempDir::with_prefix("compat-")?;
         let options = CString::new(format!("size={size}"))?;
         match mount("tmpfs", dir.path(), "tmpfs", MountFlags::empty(), Some(options.as_c_str())) {
             Ok(()) => Ok(Tmpfs(dir)),
             Err(error) => skip(format!("a tmpfs cannot be mounted here: {error}")),
         }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
     }
 }
 
@@ -195,7 +200,7 @@ impl Victim {
 }
 
 /// Writes `ballast` until its file system has no byte left.
-fn fill(ballast: &Path) -> Result<()> {
+pub fn fill(ballast: &Path) -> Result<()> {
     let mut file = fs::File::create(ballast)?;
     loop {
         match std::io::Write::write_all(&mut file, &[1; 4096]) {

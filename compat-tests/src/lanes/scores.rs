@@ -73,7 +73,7 @@ fn without_folders(text: &str) -> String {
 }
 
 /// Of the sources this program was built from.
-fn commit() -> String {
+pub fn commit() -> String {
     let mut command = Command::new("git");
     command.args(["describe", "--always", "--dirty"]).current_dir(cache::sources());
     match proc::run(&mut command, b"", Duration::from_secs(10)) {

@@ -8,6 +8,7 @@ use history::event::{Event, Partition, Replica, Stored};
 use kafka_protocol::messages::{ApiKey, RequestKind, ResponseKind};
 
 use super::chronicle::Chronicle;
+use super::stage::Stage;
 use crate::cluster::{self, Cluster};
 use crate::raw::Connection;
 use crate::records;
@@ -40,20 +41,20 @@ pub fn ends(cluster: &Cluster, topic: &str, partitions: i32) -> Result<BTreeMap<
 
 /// All replicas of a topic to which nobody writes any more. They are put down as they are, also when they do not become
 /// equally long: how they differ is for the checks to tell.
-pub fn put_down(chronicle: &Chronicle, cluster: &Cluster, topic: &str, partitions: i32) -> Result<()> {
+pub fn put_down(chronicle: &Chronicle, stage: &Stage, topic: &str, partitions: i32) -> Result<()> {
     for partition in 0..partitions {
         let at = Partition { topic: topic.to_owned(), partition };
-        let brokers = cluster.running();
+        let brokers = stage.cluster.running();
         let _ = until("replicas of one length", PATIENCE, || {
-            let logs: Vec<Vec<Stored>> = brokers.iter().map(|&id| log(cluster, id, &at)).collect::<Result<_>>()?;
+            let logs: Vec<Vec<Stored>> = brokers.iter().map(|&id| log(stage, id, &at)).collect::<Result<_>>()?;
             let ends: Vec<Option<i64>> = logs.iter().map(|log| log.last().map(|record| record.offset)).collect();
             ensure!(ends.windows(2).all(|pair| pair[0] == pair[1]), "{at}: they end at {ends:?}");
             Ok(())
         });
-        let leader = cluster.leader(topic, partition)?;
-        let shown = ends(cluster, topic, partition + 1)?.get(&partition).copied().unwrap_or_default();
+        let leader = stage.cluster.leader(topic, partition)?;
+        let shown = ends(&stage.cluster, topic, partition + 1)?.get(&partition).copied().unwrap_or_default();
         for id in brokers {
-            let records = log(cluster, id, &at)?;
+            let records = log(stage, id, &at)?;
             let end = records.last().map_or(0, |record| record.offset + 1);
             chronicle.write(&Event::Replica(Replica {
                 broker: id,
@@ -69,8 +70,8 @@ pub fn put_down(chronicle: &Chronicle, cluster: &Cluster, topic: &str, partition
 }
 
 /// The records of a replica, from its files.
-fn log(cluster: &Cluster, broker: i32, at: &Partition) -> Result<Vec<Stored>> {
-    let bytes = cluster::log(&cluster.log_dir(broker).join(at.to_string()))?;
+fn log(stage: &Stage, broker: i32, at: &Partition) -> Result<Vec<Stored>> {
+    let bytes = cluster::log(&stage.log_dir(broker).join(at.to_string()))?;
     let mut stored = Vec::new();
     for batch in records::batches(&bytes) {
         let crc = batch.get(CRC).and_then(<[u8]>::first_chunk::<4>).map(|crc| u32::from_be_bytes(*crc));

@@ -20,6 +20,27 @@ pub enum Deed {
     Cut(Node, Node),
     /// The broker's session is closed by somebody who knows its password.
     Expire(i32),
+    /// SIGKILL to a ZooKeeper server. Undone by starting it.
+    KillZooKeeper(Server),
+    /// SIGSTOP to two of three ZooKeeper servers. Undone by SIGCONT.
+    LoseQuorum,
+    /// What goes to the broker goes at a rate, in words of `tc`.
+    Slow(i32, &'static str),
+    /// The broker's disk is filled. Undone by making room, and by starting the broker when it has ended.
+    Fill(i32),
+    /// SIGKILL to one broker after the other, which is started at once: so many times, with a pause after each.
+    Storm { times: usize, pause: Duration },
+    /// SIGTERM to one broker after the other, which is started and waited for until it is in sync: so many rounds.
+    RollingRestart(usize),
+    /// Links between brokers and with ZooKeeper are cut one by one in random order, with a pause after each, and mended one
+    /// by one in another order.
+    Swizzle(Duration),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    Leader,
+    Follower,
 }
 
 /// An end of the wires that are cut.
@@ -44,6 +65,12 @@ pub enum Trace {
     RegisteredAnew(i32),
     /// No connection to it comes about.
     Unreachable(i32),
+    /// So many ZooKeeper servers serve.
+    Serving(usize),
+    /// Its process has ended by itself.
+    Ended(i32),
+    /// Some partition has another leader, epoch or ISR.
+    StateChanged,
 }
 
 pub struct Fault {
@@ -55,4 +82,6 @@ pub struct Fault {
     pub lasts: Duration,
     /// Brokers whose sessions may end of it.
     pub sessions: &'static [i32],
+    /// Whether it needs brokers whose disks are small.
+    pub small_disks: bool,
 }

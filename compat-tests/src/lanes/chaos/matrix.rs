@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::fault::{CONTROLLER, Deed, FOLLOWER, Fault, LEADER, Node, Trace};
+use super::fault::{CONTROLLER, Deed, FOLLOWER, Fault, LEADER, Node, Server, Trace};
 
+const BROKERS: [i32; 3] = [LEADER, CONTROLLER, FOLLOWER];
 const ZOOKEEPER: Node = Node::ZooKeeper;
 
 /// Those of the light form.
@@ -15,6 +16,7 @@ const KILL_LEADER: Fault = Fault {
     shown_by: &[Trace::Unreachable(LEADER), Trace::Deposed(LEADER)],
     lasts: Duration::ZERO,
     sessions: &[LEADER],
+    small_disks: false,
 };
 
 const CUT_FROM_ZOOKEEPER: Fault = Fault {
@@ -23,6 +25,7 @@ const CUT_FROM_ZOOKEEPER: Fault = Fault {
     shown_by: &[Trace::Unregistered(LEADER), Trace::Deposed(LEADER)],
     lasts: Duration::ZERO,
     sessions: &[LEADER],
+    small_disks: false,
 };
 
 const EXPIRY: Fault = Fault {
@@ -31,6 +34,7 @@ const EXPIRY: Fault = Fault {
     shown_by: &[Trace::RegisteredAnew(LEADER)],
     lasts: Duration::ZERO,
     sessions: &[LEADER],
+    small_disks: false,
 };
 
 /// All.
@@ -44,6 +48,7 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::LeftIsr(FOLLOWER, LEADER), Trace::LeftIsr(FOLLOWER, CONTROLLER)],
         lasts: Duration::ZERO,
         sessions: &[FOLLOWER],
+        small_disks: false,
     },
     Fault {
         name: "kill -9 of the controller, which leads too",
@@ -51,13 +56,15 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::Unreachable(CONTROLLER), Trace::Deposed(CONTROLLER)],
         lasts: Duration::ZERO,
         sessions: &[CONTROLLER],
+        small_disks: false,
     },
     Fault {
         name: "kill -9 of all three",
         deeds: &[Deed::Kill(&[LEADER, CONTROLLER, FOLLOWER])],
         shown_by: &[Trace::Unregistered(LEADER), Trace::Unregistered(CONTROLLER), Trace::Unregistered(FOLLOWER)],
         lasts: Duration::ZERO,
-        sessions: &[LEADER, CONTROLLER, FOLLOWER],
+        sessions: &BROKERS,
+        small_disks: false,
     },
     Fault {
         name: "SIGSTOP of a leader for half a session",
@@ -66,6 +73,7 @@ pub const FULL: &[Fault] = &[
         lasts: Duration::from_secs(2),
         // Half a session is meant; a machine under load may make it a whole one.
         sessions: &[LEADER],
+        small_disks: false,
     },
     Fault {
         name: "SIGSTOP of a leader for two sessions",
@@ -73,6 +81,7 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::Unregistered(LEADER), Trace::Deposed(LEADER)],
         lasts: Duration::from_secs(8),
         sessions: &[LEADER],
+        small_disks: false,
     },
     Fault {
         name: "SIGSTOP of a leader for ten sessions",
@@ -80,6 +89,7 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::Unregistered(LEADER), Trace::Deposed(LEADER)],
         lasts: Duration::from_secs(40),
         sessions: &[LEADER],
+        small_disks: false,
     },
     Fault {
         name: "SIGSTOP of a follower",
@@ -87,6 +97,7 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::LeftIsr(FOLLOWER, LEADER), Trace::LeftIsr(FOLLOWER, CONTROLLER)],
         lasts: Duration::ZERO,
         sessions: &[FOLLOWER],
+        small_disks: false,
     },
     Fault {
         name: "a leader and a follower are cut off from each other",
@@ -97,6 +108,7 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::LeftIsr(FOLLOWER, LEADER)],
         lasts: Duration::from_secs(10),
         sessions: &[],
+        small_disks: false,
     },
     Fault {
         name: "a leader hears nobody",
@@ -105,9 +117,11 @@ pub const FULL: &[Fault] = &[
             Deed::Cut(Node::Broker(CONTROLLER), Node::Broker(LEADER)),
             Deed::Cut(Node::Broker(FOLLOWER), Node::Broker(LEADER)),
         ],
-        shown_by: &[Trace::Unregistered(LEADER), Trace::Deposed(LEADER)],
+        // The controller still hears it: it may be told of an ISR of the leader alone, and nobody else can lead then.
+        shown_by: &[Trace::Unregistered(LEADER), Trace::StateChanged],
         lasts: Duration::ZERO,
         sessions: &[LEADER],
+        small_disks: false,
     },
     Fault {
         name: "nobody hears a leader",
@@ -119,6 +133,7 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::Unregistered(LEADER), Trace::Deposed(LEADER)],
         lasts: Duration::ZERO,
         sessions: &[LEADER],
+        small_disks: false,
     },
     Fault {
         name: "clients are cut off from a leader",
@@ -126,5 +141,79 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::Unreachable(LEADER)],
         lasts: Duration::from_secs(10),
         sessions: &[],
+        small_disks: false,
+    },
+    Fault {
+        name: "kill -9 of a ZooKeeper server that follows",
+        deeds: &[Deed::KillZooKeeper(Server::Follower)],
+        shown_by: &[Trace::Serving(2)],
+        lasts: Duration::from_secs(10),
+        sessions: &[],
+        small_disks: false,
+    },
+    Fault {
+        name: "kill -9 of the ZooKeeper server that leads",
+        deeds: &[Deed::KillZooKeeper(Server::Leader)],
+        shown_by: &[Trace::Serving(2)],
+        lasts: Duration::from_secs(10),
+        sessions: &[],
+        small_disks: false,
+    },
+    Fault {
+        name: "ZooKeeper without a quorum for 60 s",
+        deeds: &[Deed::LoseQuorum],
+        shown_by: &[Trace::Serving(0)],
+        lasts: Duration::from_secs(60),
+        // Servers that come back count a session from then on; a client that is slow to find them is too late.
+        sessions: &BROKERS,
+        small_disks: false,
+    },
+    Fault {
+        name: "a follower whose link is slower than the load",
+        deeds: &[Deed::Slow(FOLLOWER, "64kbit")],
+        shown_by: &[Trace::LeftIsr(FOLLOWER, LEADER)],
+        lasts: Duration::from_secs(20),
+        sessions: &[FOLLOWER],
+        small_disks: false,
+    },
+    Fault {
+        name: "kill -9 of one broker after the other, every 3 s for 2 min",
+        deeds: &[Deed::Storm { times: 40, pause: Duration::from_secs(3) }],
+        shown_by: &[Trace::RegisteredAnew(LEADER), Trace::RegisteredAnew(CONTROLLER), Trace::RegisteredAnew(FOLLOWER)],
+        lasts: Duration::ZERO,
+        sessions: &BROKERS,
+        small_disks: false,
+    },
+    Fault {
+        name: "rolling restart, ten times",
+        deeds: &[Deed::RollingRestart(10)],
+        shown_by: &[Trace::RegisteredAnew(LEADER), Trace::RegisteredAnew(CONTROLLER), Trace::RegisteredAnew(FOLLOWER)],
+        lasts: Duration::ZERO,
+        sessions: &BROKERS,
+        small_disks: false,
+    },
+    Fault {
+        name: "links are cut one by one and mended in another order",
+        deeds: &[Deed::Swizzle(Duration::from_secs(2))],
+        shown_by: &[Trace::StateChanged],
+        lasts: Duration::ZERO,
+        sessions: &BROKERS,
+        small_disks: false,
+    },
+    Fault {
+        name: "the disk of a leader is full",
+        deeds: &[Deed::Fill(LEADER)],
+        shown_by: &[Trace::Ended(LEADER), Trace::Deposed(LEADER)],
+        lasts: Duration::ZERO,
+        sessions: &[LEADER],
+        small_disks: true,
+    },
+    Fault {
+        name: "the disk of a follower is full",
+        deeds: &[Deed::Fill(FOLLOWER)],
+        shown_by: &[Trace::Ended(FOLLOWER), Trace::LeftIsr(FOLLOWER, LEADER), Trace::LeftIsr(FOLLOWER, CONTROLLER)],
+        lasts: Duration::ZERO,
+        sessions: &[FOLLOWER],
+        small_disks: true,
     },
 ];

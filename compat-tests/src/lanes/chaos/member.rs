@@ -180,7 +180,7 @@ impl Member {
     pub fn join(chronicle: &Arc<Chronicle>, mut config: ClientConfig, topic: &str) -> Result<Member> {
         let group = format!("group-of-{topic}");
         config.set("group.id", &group).set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "500");
-        config.set("enable.auto.commit", "false").set("auto.offset.reset", "error").set("socket.timeout.ms", "5000");
+        config.set("enable.auto.commit", "false").set("auto.offset.reset", "error");
         let told = Arc::new(Told {
             chronicle: Arc::clone(chronicle),
             client: format!("member-of-{topic}"),

@@ -9,18 +9,22 @@
 //!
 //! A run whose fault left no trace, or in which a session ended that nobody meant to end, proves nothing: it is played
 //! again. What is violated fails, and its history is kept. How long writes stood still is told and no verdict.
+//! `KLAMM_CHAOS=TEXT` plays only the faults whose names have that text.
 
 mod chronicle;
+mod disks;
 mod dump;
 mod expiry;
 mod fault;
 mod matrix;
 mod member;
 mod readers;
+mod score;
 mod stage;
 mod witness;
 mod writers;
 
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,6 +46,7 @@ use readers::Reader;
 use stage::{PARTITIONS, Stage};
 use writers::Writer;
 
+const CHOICE: &str = "KLAMM_CHAOS";
 /// Until a fault shows: long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A run that proves nothing is played again, so often in all.
@@ -54,18 +59,24 @@ pub fn lane(run: &mut Run) -> Result<()> {
         return skip("brokers of others cannot be killed");
     }
     let faults = if run.full() { matrix::FULL } else { matrix::LIGHT };
-    let mut stage = None;
+    let chosen = std::env::var(CHOICE).ok();
+    let mut rows = Vec::new();
+    let mut stage: Option<Stage> = None;
     for (number, fault) in faults.iter().enumerate() {
+        if chosen.as_ref().is_some_and(|part| !fault.name.contains(part)) {
+            continue;
+        }
         let started = Instant::now();
-        let built = match stage.take() {
+        let built = match stage.take().filter(|built| built.has_small_disks() == fault.small_disks) {
             Some(built) => built,
-            None => Stage::build(&run.on)?,
+            None => Stage::build(&run.on, fault.small_disks)?,
         };
         let mut play = Play { stage: built, fault, full: run.full() };
         let result = play.until_valid(number);
-        let (told, result) = match result {
-            Ok(told) => (format!("{}: {told}", fault.name), Ok(())),
-            Err(error) => (fault.name.to_owned(), Err(error)),
+        rows.push(score::Row::of(fault.name, &result));
+        let name = match &result {
+            Ok(told) => format!("{}: {told}", fault.name),
+            Err(_) => fault.name.to_owned(),
         };
         // After a failure nobody knows what the brokers are in.
         if result.is_ok() {
@@ -73,15 +84,32 @@ pub fn lane(run: &mut Run) -> Result<()> {
         } else {
             println!("{}", play.stage.cluster.log_tails(20));
         }
-        run.took(told, result, started.elapsed());
+        run.took(name, result.map(|_| ()), started.elapsed());
     }
-    Ok(())
+    if run.full() && chosen.is_none() { score::write(&rows, &run.on) } else { Ok(()) }
 }
 
 struct Play<'a> {
     stage: Stage,
     fault: &'a Fault,
     full: bool,
+}
+
+/// What there is to say of a run that is sound.
+#[derive(Debug)]
+struct Told {
+    shown_by: String,
+    /// For how long no record was acknowledged in some partition, with acks=all and with acks=1.
+    stood_still: [Duration; 2],
+    acknowledged: usize,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [all, one] = self.stood_still.map(|still| still.as_secs_f32());
+        write!(f, "{}; stood still {all:.1} s with acks=all, {one:.1} s with acks=1; ", self.shown_by)?;
+        write!(f, "{} records acknowledged", self.acknowledged)
+    }
 }
 
 /// Who writes and reads during one run.
@@ -94,7 +122,7 @@ struct Load {
 
 impl Play<'_> {
     /// What there was to see, once a run has proved something.
-    fn until_valid(&mut self, number: usize) -> Result<String> {
+    fn until_valid(&mut self, number: usize) -> Result<Told> {
         let mut why = Vec::new();
         for again in 0..TRIES {
             let name = format!("{number}-{again}");
@@ -117,12 +145,12 @@ impl Play<'_> {
         bail!("{TRIES} runs have proved nothing, the last of them because of {why:?}")
     }
 
-    fn once(&mut self, chronicle: &Arc<Chronicle>, name: &str) -> Result<String> {
+    fn once(&mut self, chronicle: &Arc<Chronicle>, name: &str) -> Result<Told> {
         let (all, one) = (format!("all-{name}"), format!("one-{name}"));
         let topics = [all.as_str(), one.as_str()];
         self.stage.set(&all, &one)?;
         let load = Load::start(&self.stage, chronicle, &all, &one)?;
-        let before = self.stage.before(&topics)?;
+        let before = self.stage.before()?;
         [&load.all, &load.one].into_iter().for_each(Writer::count_gaps);
         let at_us = chronicle.now_us();
         let begun = Instant::now();
@@ -131,25 +159,25 @@ impl Play<'_> {
         let shown_by = shown.map_err(|error| error.context("nothing shows the fault"));
         undone.context("undo")?;
         let shown_by = shown_by?;
-        self.stage.await_whole(&topics)?;
+        self.stage.await_whole()?;
         load.await_flow()?;
-        let still = [load.all.stood_still(), load.one.stood_still()].map(|still| still.as_secs_f32());
+        let stood_still = [load.all.stood_still(), load.one.stood_still()];
         self.stage.check_brokers()?;
         chronicle.write(&Event::Healed { at_us: chronicle.now_us() });
         for broker in self.stage.strangers(&before, self.fault.sessions)? {
             let why = format!("broker {broker}'s session ended, which nobody meant to end");
             chronicle.write(&Event::Spoilt { why });
         }
-        let told = format!("{shown_by}; stood still {:.1} s with acks=all, {:.1} s with acks=1", still[0], still[1]);
-        chronicle.write(&Event::Fault(Happened { name: self.fault.name.to_owned(), at_us, shown_by: Some(shown_by) }));
+        let name = self.fault.name.to_owned();
+        chronicle.write(&Event::Fault(Happened { name, at_us, shown_by: Some(shown_by.clone()) }));
         if self.full {
             thread::sleep(AFTERMATH);
         }
         let acknowledged = load.finish(&self.stage)?;
         for topic in topics {
-            dump::put_down(chronicle, &self.stage.cluster, topic, PARTITIONS)?;
+            dump::put_down(chronicle, &self.stage, topic, PARTITIONS)?;
         }
-        Ok(format!("{told}; {acknowledged} records acknowledged"))
+        Ok(Told { shown_by, stood_still, acknowledged })
     }
 
     /// Does it, and waits until it shows. What there was to see.

@@ -1,13 +1,18 @@
 //! Three brokers and three ZooKeeper servers, a machine each, and what is done to them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use rand::seq::SliceRandom;
 use rdkafka::ClientConfig;
+use rustix::process::Signal;
 
+use super::disks::Disks;
 use super::expiry::expire;
-use super::fault::{CONTROLLER, Deed, FOLLOWER, LEADER, Node, Trace};
+use super::fault::{CONTROLLER, Deed, FOLLOWER, LEADER, Node, Server, Trace};
 use super::witness::{Registration, State, Witness};
 use crate::broker::On;
 use crate::cluster::Cluster;
@@ -41,7 +46,21 @@ pub struct Stage {
     pub cluster: Cluster,
     network: Network,
     pub witness: Witness,
+    disks: Option<Disks>,
+    topics: Vec<String>,
+    /// The ZooKeeper server that is killed.
+    dead: Option<usize>,
 }
+
+/// What is cut one by one.
+const LINKS: &[(Node, Node)] = &[
+    (Node::Broker(LEADER), Node::Broker(CONTROLLER)),
+    (Node::Broker(LEADER), Node::Broker(FOLLOWER)),
+    (Node::Broker(CONTROLLER), Node::Broker(FOLLOWER)),
+    (Node::Broker(LEADER), Node::ZooKeeper),
+    (Node::Broker(CONTROLLER), Node::ZooKeeper),
+    (Node::Broker(FOLLOWER), Node::ZooKeeper),
+];
 
 /// How everything was before a fault.
 pub struct Before {
@@ -50,19 +69,25 @@ pub struct Before {
 }
 
 impl Stage {
-    pub fn build(on: &On) -> Result<Stage> {
+    /// With small disks the brokers' files lie in memory, each broker's on a file system of its own.
+    pub fn build(on: &On, small_disks: bool) -> Result<Stage> {
+        let disks = small_disks.then(Disks::new).transpose()?;
+        let log_dirs = disks.as_ref().map(|disks| disks.of("{id}").join("data").display().to_string());
+        let mut settings = SETTINGS.to_vec();
+        settings.extend(log_dirs.as_ref().map(|dirs| ("log.dirs", dirs.as_str())));
         let network = Network::new(BROKERS.len() as u8 + ZOOKEEPERS)?;
         let (brokers, zookeepers) = network.machines().split_at(BROKERS.len());
         // The first to start is the controller.
         let order = [CONTROLLER, LEADER, FOLLOWER];
         let placed: Vec<(i32, Machine)> = order.iter().map(|&id| (id, brokers[id as usize - 1].clone())).collect();
-        let cluster = Cluster::start_on(on, &placed, zookeepers, SETTINGS)?;
+        let cluster = Cluster::start_on(on, &placed, zookeepers, &settings)?;
         let witness = Witness::of(cluster.zookeeper.connect_string());
-        Ok(Stage { cluster, network, witness })
+        Ok(Stage { cluster, network, witness, disks, topics: Vec::new(), dead: None })
     }
 
     /// Two topics, for acks=all and acks=1, whose leaders and followers are who they are to be.
-    pub fn set(&self, all: &str, one: &str) -> Result<()> {
+    pub fn set(&mut self, all: &str, one: &str) -> Result<()> {
+        self.topics = vec![all.to_owned(), one.to_owned()];
         let zookeeper = ZooKeeper::connect(&self.cluster.zookeeper.connect_string())?;
         self.cluster.make_controller(&zookeeper, CONTROLLER)?;
         admin::create_topic(&self.cluster, all, REPLICAS, &[])?;
@@ -70,20 +95,22 @@ impl Stage {
         self.cluster.await_isr(&[all, one], &BROKERS)
     }
 
-    /// Settings of a client that comes back fast to brokers that do.
+    /// Settings of a client that comes back fast to brokers that do, and soon gives up those that say nothing.
     pub fn client(&self) -> ClientConfig {
-        client(&self.cluster)
+        let mut config = client(&self.cluster);
+        config.set("socket.timeout.ms", "3000").set("socket.connection.setup.timeout.ms", "1000");
+        config
     }
 
     pub fn addresses(&self) -> Result<Vec<String>> {
         BROKERS.iter().map(|&id| self.cluster.address(id)).collect()
     }
 
-    pub fn before(&self, topics: &[&str]) -> Result<Before> {
+    pub fn before(&self) -> Result<Before> {
         let mut states = BTreeMap::new();
-        for topic in topics {
+        for topic in &self.topics {
             for partition in 0..PARTITIONS {
-                states.insert(((*topic).to_owned(), partition), self.witness.state(topic, partition)?);
+                states.insert((topic.clone(), partition), self.witness.state(topic, partition)?);
             }
         }
         Ok(Before { states, registrations: self.witness.registrations(&BROKERS)? })
@@ -107,50 +134,134 @@ impl Stage {
         match deed {
             Deed::Kill(brokers) => self.cluster.kill(brokers),
             Deed::Pause(broker) => self.cluster.broker(*broker)?.pause(),
-            Deed::Cut(from, to) => {
-                for (from, to) in self.pairs(*from, *to) {
-                    self.network.cut(&from, &to)?;
-                }
-                Ok(())
-            }
+            Deed::Cut(from, to) => self.cut(*from, *to),
             Deed::Expire(broker) => {
                 let registered = self.witness.registration(*broker)?;
                 let session = registered.with_context(|| format!("broker {broker} is not registered"))?.session;
                 let servers = self.cluster.zookeeper.connect_string();
                 expire(servers.split(',').next().unwrap_or_default(), session)
             }
+            Deed::KillZooKeeper(server) => {
+                let leader = self.cluster.zookeeper.leader()?;
+                let number = match server {
+                    Server::Leader => leader,
+                    Server::Follower => leader % usize::from(ZOOKEEPERS) + 1,
+                };
+                self.dead = Some(number);
+                self.cluster.zookeeper.kill(number)
+            }
+            Deed::LoseQuorum => self.signal_two(Signal::STOP),
+            Deed::Slow(broker, rate) => {
+                let machine = self.machines(Node::Broker(*broker)).remove(0);
+                self.network.slow(&machine, rate)
+            }
+            Deed::Fill(broker) => self.disks()?.fill(*broker),
+            Deed::Storm { times, pause } => {
+                for &broker in BROKERS.iter().cycle().take(*times) {
+                    self.cluster.kill(&[broker])?;
+                    self.cluster.broker(broker)?.spawn()?;
+                    thread::sleep(*pause);
+                }
+                Ok(())
+            }
+            Deed::RollingRestart(rounds) => {
+                for &broker in BROKERS.iter().cycle().take(rounds * BROKERS.len()) {
+                    self.cluster.stop(broker)?;
+                    self.cluster.start_again(&[broker])?;
+                    self.await_in_sync()?;
+                }
+                Ok(())
+            }
+            Deed::Swizzle(pause) => {
+                let mut links = LINKS.to_vec();
+                links.shuffle(&mut rand::rng());
+                println!("      links are cut in the order {links:?}");
+                self.each_way(&links, *pause, Stage::cut)?;
+                links.shuffle(&mut rand::rng());
+                println!("      and mended in the order {links:?}");
+                self.each_way(&links, *pause, Stage::mend)
+            }
         }
+    }
+
+    fn cut(&mut self, from: Node, to: Node) -> Result<()> {
+        self.pairs(from, to).iter().try_for_each(|(from, to)| self.network.cut(from, to))
+    }
+
+    fn mend(&mut self, from: Node, to: Node) -> Result<()> {
+        self.pairs(from, to).iter().try_for_each(|(from, to)| self.network.mend(from, to))
+    }
+
+    fn each_way(
+        &mut self,
+        links: &[(Node, Node)],
+        pause: Duration,
+        change: fn(&mut Stage, Node, Node) -> Result<()>,
+    ) -> Result<()> {
+        for &(one, other) in links {
+            change(self, one, other)?;
+            change(self, other, one)?;
+            thread::sleep(pause);
+        }
+        Ok(())
+    }
+
+    fn signal_two(&mut self, signal: Signal) -> Result<()> {
+        [1, 2].into_iter().try_for_each(|number| self.cluster.zookeeper.signal(number, signal))
+    }
+
+    fn disks(&self) -> Result<&Disks> {
+        self.disks.as_ref().context("the disks are not small")
     }
 
     /// What is not done is undone as well: a deed may have failed half way.
     pub fn undo(&mut self, deed: &Deed) -> Result<()> {
         match deed {
-            Deed::Kill(brokers) => {
-                let running = self.cluster.running();
-                brokers.iter().filter(|id| !running.contains(id)).try_for_each(|&id| self.cluster.broker(id)?.spawn())
-            }
+            Deed::Kill(brokers) => self.spawn_dead(brokers),
+            Deed::Storm { .. } | Deed::RollingRestart(_) => self.spawn_dead(&BROKERS),
             Deed::Pause(broker) => self.cluster.broker(*broker)?.resume(),
-            Deed::Cut(from, to) => {
-                for (from, to) in self.pairs(*from, *to) {
-                    self.network.mend(&from, &to)?;
-                }
-                Ok(())
-            }
+            Deed::Cut(from, to) => self.mend(*from, *to),
             Deed::Expire(_) => Ok(()),
+            Deed::KillZooKeeper(_) => self.dead.take().map_or(Ok(()), |one| self.cluster.zookeeper.start_again(one)),
+            Deed::LoseQuorum => self.signal_two(Signal::CONT),
+            Deed::Slow(broker, _) => {
+                let machine = self.machines(Node::Broker(*broker)).remove(0);
+                self.network.swift(&machine)
+            }
+            Deed::Fill(broker) => {
+                self.disks()?.make_room(*broker)?;
+                if self.cluster.broker(*broker)?.exited()?.is_some() {
+                    self.cluster.kill(&[*broker])?;
+                }
+                self.spawn_dead(&[*broker])
+            }
+            Deed::Swizzle(_) => {
+                LINKS.iter().try_for_each(|&(one, other)| self.mend(one, other).and_then(|()| self.mend(other, one)))
+            }
         }
     }
 
-    /// Waits until the brokers serve, know each other, and have all replicas of these topics in sync.
-    pub fn await_whole(&mut self, topics: &[&str]) -> Result<()> {
+    fn spawn_dead(&mut self, brokers: &[i32]) -> Result<()> {
+        let running = self.cluster.running();
+        brokers.iter().filter(|id| !running.contains(id)).try_for_each(|&id| self.cluster.broker(id)?.spawn())
+    }
+
+    fn await_in_sync(&self) -> Result<()> {
+        let topics: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        self.cluster.await_isr(&topics, &BROKERS)
+    }
+
+    /// Waits until the brokers serve, know each other, and have all replicas in sync.
+    pub fn await_whole(&mut self) -> Result<()> {
         for id in BROKERS {
             self.cluster.broker(id)?.await_listening().with_context(|| format!("broker {id}"))?;
         }
         self.cluster.await_whole()?;
-        self.cluster.await_isr(topics, &BROKERS)
+        self.await_in_sync()
     }
 
     /// What there is to see of a fault; an error while there is nothing.
-    pub fn look(&self, trace: Trace, before: &Before) -> Result<String> {
+    pub fn look(&mut self, trace: Trace, before: &Before) -> Result<String> {
         match trace {
             Trace::Deposed(broker) => self.deposed(broker, before),
             Trace::LeftIsr(broker, leader) => self.left(broker, leader, before),
@@ -169,6 +280,25 @@ impl Stage {
                 let refused = Connection::open_within(&self.cluster.address(broker)?, LOOK).is_err();
                 ensure!(refused, "broker {broker} takes connections");
                 Ok(format!("broker {broker} takes no connection"))
+            }
+            Trace::Serving(servers) => {
+                let serving = self.cluster.zookeeper.serving();
+                ensure!(serving == servers, "{serving} ZooKeeper servers serve");
+                Ok(format!("{serving} ZooKeeper servers serve"))
+            }
+            Trace::Ended(broker) => {
+                let status = self.cluster.broker(broker)?.exited()?;
+                let status = status.with_context(|| format!("broker {broker} runs"))?;
+                Ok(format!("broker {broker} ended with {status}"))
+            }
+            Trace::StateChanged => {
+                for ((topic, partition), was) in &before.states {
+                    let now = self.witness.state(topic, *partition)?;
+                    if now != *was {
+                        return Ok(format!("the state of a partition went from {was} to {now}"));
+                    }
+                }
+                bail!("the state of every partition is as it was")
             }
         }
     }
@@ -194,6 +324,15 @@ impl Stage {
             ensure!(!now.isr.contains(&broker.into()), "{topic}-{partition} is {now:?}");
         }
         Ok(format!("broker {broker} left the ISR of {} partitions that {leader} led", led.len()))
+    }
+
+    pub fn has_small_disks(&self) -> bool {
+        self.disks.is_some()
+    }
+
+    pub fn log_dir(&self, broker: i32) -> PathBuf {
+        let small = self.disks.as_ref().map(|disks| disks.of(&broker.to_string()).join("data"));
+        small.unwrap_or_else(|| self.cluster.log_dir(broker))
     }
 
     /// Brokers whose session is not the one they had, though nobody meant to end it.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -21,6 +22,12 @@ pub struct State {
     pub leader: i64,
     pub leader_epoch: i64,
     pub isr: BTreeSet<i64>,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "leader {}, epoch {}, ISR {:?}", self.leader, self.leader_epoch, self.isr)
+    }
 }
 
 /// A broker's registration.

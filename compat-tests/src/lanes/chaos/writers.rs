@@ -125,7 +125,8 @@ impl Writer {
             Acks::All => config.set("enable.idempotence", "true").set("acks", "all"),
             _ => config.set("acks", "1").set("max.in.flight.requests.per.connection", "1"),
         };
-        config.set("message.timeout.ms", "120000");
+        // An answer is waited for as long as for any other; records are given up later than any fault lasts.
+        config.set("request.timeout.ms", "3000").set("message.timeout.ms", "300000");
         let told = Arc::new(Told {
             chronicle: Arc::clone(chronicle),
             client: format!("writes-{topic}"),
