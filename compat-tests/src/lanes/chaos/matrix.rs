@@ -32,7 +32,8 @@ const EXPIRY: Fault = Fault {
     name: "a leader's session is closed by another client",
     deeds: &[Deed::Expire(LEADER)],
     shown_by: &[Trace::RegisteredAnew(LEADER)],
-    lasts: Duration::ZERO,
+    // What follows of it is to happen under load.
+    lasts: Duration::from_secs(3),
     sessions: &[LEADER],
     small_disks: false,
 };
@@ -217,3 +218,18 @@ pub const FULL: &[Fault] = &[
         small_disks: true,
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_fault_has_a_name_of_its_own_and_a_trace() {
+        let names: BTreeSet<&str> = FULL.iter().map(|fault| fault.name).collect();
+        assert_eq!(names.len(), FULL.len());
+        assert!(FULL.iter().all(|fault| !fault.deeds.is_empty() && !fault.shown_by.is_empty()));
+        assert!(LIGHT.iter().all(|fault| names.contains(fault.name)), "the full form has the light one's");
+    }
+}
