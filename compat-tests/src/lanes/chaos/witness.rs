@@ -43,14 +43,18 @@ impl Witness {
         Witness { connect, client: RefCell::new(None) }
     }
 
+    /// By the connection there is, and when that has been of no use by a new one: sessions end without a quorum.
     fn node(&self, path: &str) -> Result<Option<(Value, Stat)>> {
         let mut client = self.client.borrow_mut();
-        let asked = match client.take() {
-            Some(open) => open,
-            None => ZooKeeper::connect(&self.connect)?,
-        };
-        let answer = asked.node(path)?;
-        *client = Some(asked);
+        if let Some(open) = client.take()
+            && let Ok(answer) = open.node(path)
+        {
+            *client = Some(open);
+            return Ok(answer);
+        }
+        let new = ZooKeeper::connect(&self.connect)?;
+        let answer = new.node(path)?;
+        *client = Some(new);
         Ok(answer)
     }
 
