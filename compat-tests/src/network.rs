@@ -271,8 +271,11 @@ fn names() -> Vec<String> {
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
+    use anyhow::ensure;
+
     use super::*;
     use crate::lane::Skip;
+    use crate::wait::until;
 
     fn may_fail(network: Result<Network>) -> Option<Network> {
         match network {
@@ -306,7 +309,12 @@ mod tests {
         let hub = network.hub();
         drop(network);
         assert!(!names().contains(&hub), "it is taken away");
-        assert!(TcpStream::connect(&address).is_err(), "the link is gone with its address");
+        // The kernel takes a namespace apart after it is gone by name.
+        let gone = || {
+            ensure!(TcpStream::connect(&address).is_err(), "the link is there, with its address");
+            Ok(())
+        };
+        until("the link is gone", Duration::from_secs(60), gone).expect("the link is gone with its address");
     }
 
     #[test]
