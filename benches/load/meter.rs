@@ -55,7 +55,7 @@ fn status(path: &std::path::Path, field: &str) -> Option<f64> {
 
 /// Bytes that the disk may still be owed when a measurement begins.
 const OWED_MAX: f64 = 16e6;
-const DRAIN_LIMIT: Duration = Duration::from_secs(20);
+const DRAIN_LIMIT: Duration = Duration::from_secs(180);
 
 /// Returns when the page cache has been written back, or others keep it from that: what is still owed would be in the way of
 /// what is measured.
