@@ -19,9 +19,11 @@
 //! A connection that this side ended, or that ended for being idle, says nothing by its end: it neither proves a death nor
 //! forbids to see one. When its last byte came does: an end of another one before that was no death.
 //!
-//! Who accepts is there, and it takes another end of a connection to doubt it again: a healthy cluster is not probed. Those
-//! with whom there is no connection are greeted when somebody is doubted, so that a broker that has no business with them
-//! is not taken for one that is cut off.
+//! Who accepts is there; but a process that ends closes its ports last, and whoever is told of the first connection's end
+//! may find them open. It is looked at again after 20 ms, and then each time after twice as long, until a session would be
+//! over that nobody keeps; after that it takes another end of a connection to doubt it: a healthy cluster is not probed.
+//! Those with whom there is no connection are greeted when somebody is doubted, so that a broker that has no business with
+//! them is not taken for one that is cut off.
 
 mod connections;
 mod evidence;

@@ -264,11 +264,57 @@ fn one_listener_that_accepts_is_enough_to_live() {
 #[test]
 fn one_address_of_a_name_that_accepts_is_enough_too() {
     let mut world = third_has_closed();
-    for (ticket, of, at) in std::mem::take(&mut world.probes) {
-        world.see(Evidence::Probed { ticket, of, at, outcomes: vec![Outcome::Refused, Outcome::Accepted] });
+    let mut rounds = 0;
+    while world.core.due_ms().is_some() {
+        for (ticket, of, at) in std::mem::take(&mut world.probes) {
+            rounds += usize::from(at.port == 9092);
+            world.see(Evidence::Probed { ticket, of, at, outcomes: vec![Outcome::Refused, Outcome::Accepted] });
+        }
+        world.now_ms = world.core.due_ms().unwrap_or(world.now_ms).max(world.now_ms);
+        world.see(Evidence::Due);
     }
-    world.pass(60_000, refused);
     assert_eq!(world.suspects(), NOBODY);
+    assert!(rounds < 15, "ever more seldom: {rounds}");
+    assert!(world.now_ms < 1_000_000 + 2 * SESSION_MS, "and not for ever");
+}
+
+/// As SIGKILL does: the kernel closes connections first, and the ports after all files.
+#[test]
+fn a_port_that_outlives_its_connections_delays_a_suspicion_by_as_long_as_it_did() {
+    for lingers_ms in [0, 5, 25, 300, 3_000] {
+        let mut world = third_has_closed();
+        world.pass(lingers_ms, |_| Outcome::Accepted);
+        assert_eq!(world.suspects(), NOBODY);
+        world.pass(lingers_ms + 20 + 100, refused);
+        assert_eq!(world.suspects(), [3], "{lingers_ms} ms");
+    }
+}
+
+/// Two rounds are looked for after it.
+#[test]
+fn who_accepts_between_two_refusals_is_looked_at_anew() {
+    let mut world = third_has_closed();
+    world.answer_probes(refused);
+    world.now_ms += 100;
+    world.see(Evidence::Due);
+    world.answer_probes(|_| Outcome::Accepted);
+    world.pass(100 + 99, refused);
+    assert_eq!(world.suspects(), NOBODY);
+    world.pass(1, refused);
+    assert_eq!(world.suspects(), [3]);
+}
+
+#[test]
+fn who_accepts_when_its_session_would_be_over_lives() {
+    let mut world = third_has_closed();
+    world.pass(SESSION_MS * 2, |_| Outcome::Accepted);
+    assert_eq!(world.core.due_ms(), None);
+    world.pass(60_000, refused);
+    assert_eq!(world.suspects(), NOBODY, "it takes another closed connection");
+    let connection = world.open(3);
+    world.close(connection, Ended::Fin);
+    world.pass(100, refused);
+    assert_eq!(world.suspects(), [3]);
 }
 
 #[test]

@@ -13,6 +13,8 @@ use crate::types::{BrokerId, Endpoint};
 
 /// After an attempt that came to nothing, ms.
 const RETRY_MS: i64 = 500;
+/// After an accept, at first, ms: a process that ends closes its ports when it has closed its connections.
+const LINGER_MS: i64 = 20;
 /// A registration is read within this, or the rounds are stale, ms.
 const READ_MS: i64 = 1_000;
 /// Between two questions to a suspect, ms.
@@ -212,11 +214,24 @@ impl Suspicions {
         self.peers.get_mut(&who.id).filter(|peer| peer.registered.who == who)
     }
 
-    /// Somebody is there, in this round or in one of before: it takes another end of a connection to doubt it again.
+    /// Somebody is there; or a process that ends, which has closed its connections and not yet its ports. It is looked at
+    /// again, each time after twice as long, until its session would be over: who is registered still lives.
     fn accepted(&mut self, who: Incarnation, now_ms: i64) {
-        self.sign_of_life(who, now_ms);
-        if let Some(connections) = self.connections.get_mut(&who) {
-            connections.forget();
+        let closed_at_ms = self.connections.get(&who).and_then(Connections::all_closed_by_it).map(|(_, at_ms)| at_ms);
+        let since_ms = closed_at_ms.map(|closed_at_ms| now_ms - closed_at_ms);
+        let since_ms = since_ms.filter(|since_ms| *since_ms < self.session_timeout_ms);
+        match (since_ms, self.in_this_life(who)) {
+            (Some(since_ms), Some(peer)) if !peer.is_suspected() => {
+                peer.stage = Stage::Trusted;
+                peer.trusted_until_ms = peer.trusted_until_ms.max(now_ms + since_ms.max(LINGER_MS));
+            }
+            _ => {
+                self.sign_of_life(who, now_ms);
+                // It takes another end of a connection to doubt it again.
+                if let Some(connections) = self.connections.get_mut(&who) {
+                    connections.forget();
+                }
+            }
         }
     }
 
