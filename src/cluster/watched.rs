@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::contacts::{Contact, Contacts};
 use super::peer::{Connector, Link};
-use super::suspicion::{Ended, Outcome};
+use super::suspicion::{Ended, Incarnation, Outcome};
 use crate::types::Endpoint;
 
 /// Connects as another does.
@@ -29,12 +29,9 @@ impl Connector for WatchedConnector {
     async fn connect(&self, to: &Endpoint) -> io::Result<Box<dyn Link>> {
         let before = self.contacts.at(to);
         let inner = self.inner.connect(to).await?;
-        // Who registered meanwhile may be the one, or not.
-        let with = before.filter(|before| self.contacts.at(to) == Some(*before));
-        Ok(match with {
-            Some(with) => Box::new(WatchedLink { inner, contact: Some(self.contacts.begin(with)) }),
-            None => inner,
-        })
+        let mut link = WatchedLink { inner, to: to.clone(), contacts: self.contacts.clone(), contact: None };
+        link.is(before);
+        Ok(Box::new(link))
     }
 
     async fn probe(&self, at: &Endpoint) -> Vec<Outcome> {
@@ -44,11 +41,22 @@ impl Connector for WatchedConnector {
 
 struct WatchedLink {
     inner: Box<dyn Link>,
-    /// Until it has ended.
+    to: Endpoint,
+    contacts: Arc<Contacts>,
+    /// Once it is known with whom, until it has ended.
     contact: Option<Contact>,
 }
 
 impl WatchedLink {
+    /// It was made, or has answered, while `before` and nobody else was registered there. Who registered meanwhile may be the
+    /// one, or not; the next answer tells.
+    fn is(&mut self, before: Option<Incarnation>) {
+        if self.contact.is_none() {
+            let with = before.filter(|before| self.contacts.at(&self.to) == Some(*before));
+            self.contact = with.map(|with| self.contacts.begin(with));
+        }
+    }
+
     fn end(&mut self, how: Ended) {
         if let Some(contact) = self.contact.take() {
             contact.end(how);
@@ -59,10 +67,11 @@ impl WatchedLink {
 #[async_trait]
 impl Link for WatchedLink {
     async fn ask(&mut self, request: Bytes) -> io::Result<BytesMut> {
+        let before = if self.contact.is_some() { None } else { self.contacts.at(&self.to) };
         let answer = self.inner.ask(request).await;
         match (&answer, &self.contact) {
             (Ok(_), Some(contact)) => contact.heard(),
-            (Ok(_), None) => {}
+            (Ok(_), None) => self.is(before),
             (Err(error), _) => self.end(Ended::by(error)),
         }
         answer
@@ -91,13 +100,13 @@ mod tests {
 
     use super::*;
     use crate::clock::ManualClock;
-    use crate::cluster::suspicion::{Evidence, Incarnation, Registered};
+    use crate::cluster::suspicion::{Evidence, Registered};
     use crate::types::BrokerId;
 
     /// Whom to tell, and in which life.
     type Registers = Option<(Arc<Contacts>, i64)>;
 
-    /// A network where somebody may register while a connection is made, and whose links end as it says.
+    /// A network where somebody may register while a connection is made or an answer given, and whose links end as it says.
     #[derive(Clone, Default)]
     struct Net {
         registers: Arc<Mutex<Registers>>,
@@ -105,12 +114,18 @@ mod tests {
         ended: Arc<Mutex<Option<Ended>>>,
     }
 
-    #[async_trait]
-    impl Connector for Net {
-        async fn connect(&self, _: &Endpoint) -> io::Result<Box<dyn Link>> {
+    impl Net {
+        fn time_passes(&self) {
             if let Some((contacts, czxid)) = self.registers.lock().take() {
                 contacts.know(life(czxid));
             }
+        }
+    }
+
+    #[async_trait]
+    impl Connector for Net {
+        async fn connect(&self, _: &Endpoint) -> io::Result<Box<dyn Link>> {
+            self.time_passes();
             Ok(Box::new(self.clone()))
         }
         async fn probe(&self, _: &Endpoint) -> Vec<Outcome> {
@@ -121,6 +136,7 @@ mod tests {
     #[async_trait]
     impl Link for Net {
         async fn ask(&mut self, request: Bytes) -> io::Result<BytesMut> {
+            self.time_passes();
             match *self.fails.lock() {
                 Some(kind) => Err(kind.into()),
                 None => Ok(request.into()),
@@ -188,15 +204,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_somebody_registers_meanwhile_it_counts_for_nobody() {
+    async fn where_somebody_registers_meanwhile_the_next_answer_tells_who_it_is() {
         let net = Net::default();
         let (connector, contacts, mut evidence) = watched(&net);
-        drop(connector.connect(&at()).await);
+        let mut unknown = connector.connect(&at()).await.expect("connected");
         contacts.know(life(7));
         *net.registers.lock() = Some((contacts.clone(), 9));
-        drop(connector.connect(&at()).await);
+        let mut either = connector.connect(&at()).await.expect("connected");
         assert_eq!(ends(&mut evidence).0, 0);
         drop(connector.connect(&at()).await);
+        assert_eq!(ends(&mut evidence).0, 1);
+        for link in [&mut unknown, &mut either] {
+            link.ask(Bytes::from_static(b"a")).await.expect("an answer");
+            assert_eq!(ends(&mut evidence).0, 1);
+            link.ask(Bytes::from_static(b"a")).await.expect("an answer");
+            assert_eq!(ends(&mut evidence).0, 0, "it is known already");
+        }
+        *net.fails.lock() = Some(io::ErrorKind::ConnectionReset);
+        unknown.ask(Bytes::from_static(b"a")).await.expect_err("none");
+        assert_eq!(ends(&mut evidence).1, [Ended::Reset]);
+    }
+
+    /// An answer that a former life may have given tells nothing.
+    #[tokio::test]
+    async fn who_registers_while_an_answer_is_waited_for_counts_for_nobody() {
+        let net = Net::default();
+        let (connector, contacts, mut evidence) = watched(&net);
+        let mut link = connector.connect(&at()).await.expect("connected");
+        *net.registers.lock() = Some((contacts.clone(), 9));
+        link.ask(Bytes::from_static(b"a")).await.expect("an answer");
+        assert_eq!(ends(&mut evidence).0, 0);
+        link.ask(Bytes::from_static(b"a")).await.expect("an answer");
         assert_eq!(ends(&mut evidence).0, 1);
     }
 }
