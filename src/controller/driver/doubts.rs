@@ -244,13 +244,22 @@ impl Driver {
     pub(super) async fn saw(&mut self, evidence: Evidence) -> Result<(), Lost> {
         let now_ms = self.parts.clock.monotonic_ms();
         let Some(doubts) = &mut self.doubts else { return Ok(()) };
+        tracing::trace!(?evidence, "seen");
         doubts.decide(evidence, now_ms);
         while let Some(doubts) = &mut self.doubts
             && let Some(decision) = doubts.decisions.pop_front()
         {
+            tracing::debug!(?decision, "follows from what was seen");
             match decision {
                 Decision::Suspect { who, proof } => self.suspect(who, &proof).await?,
                 Decision::Clear { who, why } => self.clear(who, why).await?,
+                Decision::Ask { of, .. } => {
+                    doubts.ask(decision);
+                    // This broker may have been cut off when it was first to take the office over.
+                    if self.term.is_none() {
+                        self.take_over(of).await?;
+                    }
+                }
                 question => doubts.ask(question),
             }
         }
