@@ -1,5 +1,6 @@
 //! Brokers that the controller takes for dead, rightly or not, and that answer later on.
 
+use super::controller::Controller;
 use super::scripts::{ONE, THREE, TWO};
 use super::{Counts, Off, Pool, Rule, Verdict};
 use crate::cluster::suspicion::Incarnation;
@@ -73,6 +74,28 @@ fn the_last_member_is_suspected(off: Off) -> Verdict {
     }
     pool.reach(&[TWO])?;
     pool.calm()
+}
+
+/// Where two must be in sync, one of two is suspected, and the other one writes.
+fn a_follower_that_is_needed_is_suspected(off: Off) -> Verdict {
+    let mut pool = Pool { has_alarms: true, ..Pool::of_three(off) };
+    pool.controller = Controller::elect(&mut pool.store, &pool.assignments);
+    pool.goes_on_without_two()?;
+    let suspect = Incarnation { id: THREE, czxid: pool.node(THREE).epoch };
+    pool.controller.event(Event::BrokerSuspected(suspect));
+    pool.reach(&[ONE])?;
+    let isr = pool.store.at(super::scripts::OF).state.isr.clone();
+    super::ensure(isr.len() == 2, || format!("{isr:?} are in sync: writers are refused that were to wait a moment"))?;
+    pool.controller.event(Event::SuspectAnswered(suspect));
+    pool.reach(&[ONE, THREE])?;
+    pool.calm()
+}
+
+#[test]
+fn a_suspicion_has_no_writer_refused() {
+    assert_eq!(a_follower_that_is_needed_is_suspected(Off(&[])), Ok(()));
+    let without = a_follower_that_is_needed_is_suspected(Off(&[Rule::MinIsr]));
+    assert!(without.is_err_and(|what| what.contains("writers are refused")), "MinIsr is not missed");
 }
 
 /// A leader asks for a suspect and does not get it; once that one has answered the same request comes once more.

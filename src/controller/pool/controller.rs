@@ -223,7 +223,10 @@ impl Controller {
             }
             Effect::ReadMinIsr { suspect, states } => {
                 // Another one in each term.
-                let min_isr = usize::try_from(1 + self.state.epoch % 2).unwrap_or(1);
+                let min_isr = match off.has(Rule::MinIsr) {
+                    true => 0,
+                    false => usize::try_from(1 + self.state.epoch % 2).unwrap_or(1),
+                };
                 Some(Event::MinIsrRead { suspect, states, min_isr: [(TOPIC.into(), min_isr)].into() })
             }
             Effect::ReadUnclean(states) => {

@@ -53,6 +53,8 @@ pub enum Rule {
     B12,
     /// For a suspect's sake nobody is elected from outside the ISR.
     F3,
+    /// For a suspect's sake no ISR gets smaller than `min.insync.replicas`.
+    MinIsr,
     /// Who starts registers when no ISR counts on it any more.
     F7,
     /// A new controller takes who registered after the last write for failed and started.
