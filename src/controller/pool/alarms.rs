@@ -1,6 +1,5 @@
 //! Brokers that the controller takes for dead, rightly or not, and that answer later on.
 
-use super::controller::Controller;
 use super::scripts::{ONE, THREE, TWO};
 use super::{Counts, Off, Pool, Rule, Verdict};
 use crate::cluster::suspicion::Incarnation;
@@ -79,7 +78,6 @@ fn the_last_member_is_suspected(off: Off) -> Verdict {
 /// Where two must be in sync, one of two is suspected, and the other one writes.
 fn a_follower_that_is_needed_is_suspected(off: Off) -> Verdict {
     let mut pool = Pool { has_alarms: true, ..Pool::of_three(off) };
-    pool.controller = Controller::elect(&mut pool.store, &pool.assignments);
     pool.goes_on_without_two()?;
     let suspect = Incarnation { id: THREE, czxid: pool.node(THREE).epoch };
     pool.controller.event(Event::BrokerSuspected(suspect));
