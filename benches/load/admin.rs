@@ -28,8 +28,38 @@ pub fn create_replicated(
     replicas: i16,
     configs: &[(&str, &str)],
 ) -> io::Result<()> {
+    let place = |w: &mut Writer| {
+        w.i32(partitions).i16(replicas).i32(0);
+    };
+    create(addr, name, place, partitions as usize, replicas as usize, configs)
+}
+
+/// The same, with the brokers of each partition; the first of them leads.
+pub fn create_assigned(addr: &str, name: &str, brokers: &[Vec<i32>], configs: &[(&str, &str)]) -> io::Result<()> {
+    let place = |w: &mut Writer| {
+        w.i32(-1).i16(-1).i32(brokers.len() as i32);
+        for (partition, replicas) in (0..).zip(brokers) {
+            w.i32(partition).i32(replicas.len() as i32);
+            for id in replicas {
+                w.i32(*id);
+            }
+        }
+    };
+    create(addr, name, place, brokers.len(), brokers.first().map_or(0, Vec::len), configs)
+}
+
+fn create(
+    addr: &str,
+    name: &str,
+    place: impl FnOnce(&mut Writer),
+    partitions: usize,
+    replicas: usize,
+    configs: &[(&str, &str)],
+) -> io::Result<()> {
     let mut w = Writer::request(CREATE_TOPICS, 2);
-    w.i32(1).str(name).i32(partitions).i16(replicas).i32(0).i32(configs.len() as i32);
+    w.i32(1).str(name);
+    place(&mut w);
+    w.i32(configs.len() as i32);
     for (key, value) in configs {
         w.str(key).str(value);
     }
@@ -55,8 +85,8 @@ pub fn create_replicated(
         }
     }
     let until = Instant::now() + Duration::from_secs(180);
-    let ready = |partition: &Partition| partition.leader >= 0 && partition.isr.len() >= replicas as usize;
-    while metadata(&mut c, name)?.partitions.values().filter(|p| ready(p)).count() < partitions as usize {
+    let ready = |partition: &Partition| partition.leader >= 0 && partition.isr.len() >= replicas;
+    while metadata(&mut c, name)?.partitions.values().filter(|p| ready(p)).count() < partitions {
         if Instant::now() > until {
             return Err(io::Error::other(format!("{name} has no leaders after 180 s")));
         }

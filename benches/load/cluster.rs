@@ -1,6 +1,7 @@
 //! Three brokers on one ZooKeeper server. They share all cores with the load.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::admin::{Metadata, metadata};
@@ -11,6 +12,8 @@ use crate::zookeeper::ZooKeeper;
 
 pub const BROKERS: i32 = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
+/// In this run.
+static STARTED: AtomicU32 = AtomicU32::new(0);
 
 pub struct Cluster {
     /// In the order they end in: brokers first.
@@ -22,8 +25,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts over empty directories below `parent`; returns when each broker knows the others.
     pub fn start(program: &Program, jars: &Path, parent: &Path) -> Outcome<Cluster> {
-        let dir = parent.join(format!("klamm-load-{}-cluster-{}", std::process::id(), program.name()));
-        std::fs::create_dir_all(&dir)?;
+        std::fs::create_dir_all(parent)?;
+        // Another cluster of this run may still be there.
+        let (run, nth) = (std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let dir = parent.join(format!("klamm-load-{run}-cluster-{}-{nth}", program.name()));
+        std::fs::create_dir(&dir)?;
         let zookeeper = ZooKeeper::start(jars, &dir)?;
         let member = |id| Member { id, zookeeper: zookeeper.connect.clone() };
         let brokers = (1..=BROKERS).map(|id| Server::join(program, &dir, member(id))).collect::<Outcome<_>>()?;

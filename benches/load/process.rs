@@ -187,6 +187,9 @@ impl Server {
         }
         if let Some(Member { zookeeper, .. }) = &self.member {
             text += &format!("zookeeper.connect={zookeeper}\n");
+            if matches!(self.program, Program::Klamm(_)) {
+                text += "klamm.fast.failover.enable=true\n";
+            }
         }
         std::fs::write(self.dir.join("server.properties"), text)?;
         Ok(())

@@ -2,6 +2,7 @@
 
 mod depth;
 mod durable;
+mod failover;
 mod fanout;
 mod fetch;
 mod groups;
@@ -105,6 +106,7 @@ pub fn all(sizes: Sizes) -> Vec<Row> {
     rows.push(partitions::row(sizes));
     rows.push(depth::row(sizes));
     rows.extend(replicated::rows(sizes));
+    rows.extend(failover::rows());
     rows.push(instructions::row());
     rows
 }

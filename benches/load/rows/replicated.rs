@@ -13,7 +13,7 @@ use crate::drive::{Amount, Closed, Ledger, Outcome, Paced, Produced, Rate};
 use crate::figure::{Figure, Sheet};
 use crate::fleet::{Fleet, Who};
 use crate::meter::{Mark, resident_mb, sleeps, written};
-use crate::wire::{Batch, Produce, produce_result};
+use crate::wire::{Batch, Produce};
 
 const ALL: i16 = -1;
 const WARM_SECS: f64 = 0.5;
@@ -42,7 +42,6 @@ const FOLLOWER: Figure = Figure::less("follower CPU s/GB");
 const WIDE_S: Figure = Figure::less("created s");
 const WIDE_MB: Figure = Figure::less("MB of the largest broker");
 const WIDE_RETURN_S: Figure = Figure::less("from kill -9 to whole ISRs s");
-const GAP: Figure = Figure::less("gap ms").of_value(150.0, 50.0);
 
 #[derive(Clone, Copy)]
 enum Load {
@@ -94,7 +93,6 @@ pub fn rows(sizes: Sizes) -> Vec<Row> {
         row("rf3-topics", "a topic of 3 replicas, until each partition has a leader", &[MS_100, MS_1000], topics),
         row("rf3-behind", "a follower starts 1 GB behind", &[RETURN_S, LEADER, FOLLOWER], behind).rival(Rival::Once),
         many,
-        row("rf3-stop", "SIGTERM of the leader: longest wait of a writer with acks=all", &[GAP], stop),
     ]
 }
 
@@ -247,57 +245,4 @@ fn wide(fleet: &mut Fleet, who: Who, sheet: &mut Sheet, partitions: i32) -> Outc
     all_in_sync_at(&witness, topic, usize::try_from(partitions)?, replicas)?;
     sheet.add(WIDE_RETURN_S.name, start.elapsed().as_secs_f64())?;
     Ok(sheet.add(WIDE_MB.name, cluster.pids().into_iter().map(resident_mb).fold(0.0, f64::max))?)
-}
-
-fn stop(fleet: &mut Fleet, who: Who, sheet: &mut Sheet) -> Outcome<()> {
-    let gap = fleet.on_cluster(who, |cluster, topic, at| {
-        let batch = Batch::new(1, 1024, at);
-        let request = Produce::one(topic, 0, ALL, &batch);
-        let leader = led(cluster, topic, &request)?;
-        cluster.in_sync(topic, BROKERS as usize)?;
-        let gap = longest_wait(cluster, topic, &request, leader)?;
-        cluster.broker_mut(leader)?.ended()?;
-        cluster.broker_mut(leader)?.again()?;
-        cluster.broker(leader)?.listening()?;
-        cluster.in_sync(topic, BROKERS as usize)?;
-        delete(cluster, topic)?;
-        Ok(gap)
-    })?;
-    Ok(sheet.add(GAP.name, gap.as_secs_f64() * 1e3)?)
-}
-
-/// The longest time between two acknowledgements of a writer that sends one record after the other, while its leader is
-/// told to stop. It asks another broker who leads whenever it is refused or cut off, without a pause.
-fn longest_wait(cluster: &Cluster, topic: &str, request: &Produce, leader: i32) -> Outcome<Duration> {
-    let (before, after) = (Duration::from_secs(1), Duration::from_secs(3));
-    let known = cluster.metadata(topic, 0)?;
-    let mut to = Some(Connection::open(known.brokers.get(&leader).ok_or("a leader that is no broker")?)?);
-    let (begin, mut told) = (Instant::now(), None);
-    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
-    loop {
-        match told {
-            None if begin.elapsed() >= before => {
-                cluster.broker(leader)?.signal(Signal::TERM)?;
-                told = Some(Instant::now());
-            }
-            Some(told) if last > told + after => return Ok(longest),
-            Some(told) if told.elapsed() > Duration::from_secs(60) => return Err("writes stand still".into()),
-            _ => {}
-        }
-        if to.as_mut().is_some_and(|c| acknowledged(c, request).unwrap_or(false)) {
-            (last, longest) = (Instant::now(), longest.max(last.elapsed()));
-            continue;
-        }
-        let known = cluster.metadata(topic, leader)?;
-        let leads = known.partitions.get(&0).and_then(|partition| known.brokers.get(&partition.leader));
-        to = leads.and_then(|addr| Connection::open(addr).ok());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn acknowledged(c: &mut Connection, request: &Produce) -> std::io::Result<bool> {
-    c.send(&request.head, &request.body)?;
-    let mut fine = true;
-    produce_result(c.receive()?, |_, error, _| fine &= error == 0)?;
-    Ok(fine)
 }

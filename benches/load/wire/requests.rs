@@ -28,7 +28,7 @@ impl Produce {
     }
 
     /// The batch once for each of `partitions`, all in one request.
-    pub fn many(topic: &str, partitions: std::ops::Range<i32>, acks: i16, batch: &Batch) -> Produce {
+    pub fn many(topic: &str, partitions: impl ExactSizeIterator<Item = i32>, acks: i16, batch: &Batch) -> Produce {
         let mut w = Writer::request(0, 7);
         w.i16(-1).i16(acks).i32(PRODUCE_TIMEOUT_MS).i32(1).str(topic).i32(partitions.len() as i32);
         for partition in partitions {
