@@ -23,7 +23,10 @@ impl Play<'_> {
     pub(super) fn deaths(&mut self) -> Result<()> {
         self.dies("a leader", |_| Ok(1))?;
         self.dies("a follower", |_| Ok(3))?;
-        self.dies("the controller", Cluster::controller)
+        for _ in 0..3 {
+            self.dies("the controller", Cluster::controller)?;
+        }
+        self.nobody_dies()
     }
 
     fn dies(&mut self, who: &str, which: impl FnOnce(&Cluster) -> Result<i32>) -> Result<()> {

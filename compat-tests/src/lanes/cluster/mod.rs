@@ -9,6 +9,7 @@
 //! with it, from some record to the end of its log; how much was is said.
 
 pub mod admin;
+mod alarms;
 mod failover;
 mod group;
 mod load;
@@ -55,7 +56,6 @@ pub fn lane(run: &mut Run) -> Result<()> {
     let zookeepers = if run.full() { 3 } else { 1 };
     let cluster = Cluster::start(&run.on, &START, zookeepers, SETTINGS)?;
     play(run, cluster, |play| play.all())?;
-    // Not in the light form: of a controller that dies right after the others came back, they may not be certain.
     match run.on == On::Klamm && run.full() {
         true => play(run, failover::cluster(&run.on)?, |play| play.deaths()),
         false => Ok(()),
