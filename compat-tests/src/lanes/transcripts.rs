@@ -23,9 +23,11 @@ use crate::znodes::{Recorded, ZooKeeper};
 
 /// The first becomes the controller.
 const START: [i32; 3] = [2, 1, 3];
-/// A follower that stands still is out of the ISR well before its session ends.
+/// A follower that stands still is out of the ISR well before its session ends, and who is killed is given up with its session,
+/// as by Kafka.
 const SETTINGS: &[(&str, &str)] = &[
     ("broker.rack", "dc1"),
+    ("klamm.fast.failover.enable", "false"),
     ("zookeeper.session.timeout.ms", "15000"),
     ("replica.lag.time.max.ms", "3000"),
     ("auto.create.topics.enable", "false"),

@@ -37,6 +37,7 @@ impl Side {
         let session = session.as_millis().to_string();
         let settings = [
             ("zookeeper.session.timeout.ms", session.as_str()),
+            ("klamm.fast.failover.enable", "false"),
             ("auto.leader.rebalance.enable", "false"),
             ("auto.create.topics.enable", "false"),
             // As many as the topic has that is made here: where brokers placed it would be drawn by lot.
