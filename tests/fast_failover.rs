@@ -7,6 +7,7 @@ use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment
 use kafka_protocol::messages::update_metadata_request::{UpdateMetadataBroker, UpdateMetadataEndpoint};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
+use klamm::net::Listener;
 use klamm::sim::brokers::{Remains, World};
 use klamm::types::BrokerId as Id;
 use tokio::time::Instant;
@@ -36,7 +37,7 @@ async fn create(trio: &mut Trio, controller: i32, name: &'static str, leader: i3
 
 /// Three brokers and the topic `t`, led by `leader`, with five records that are committed.
 async fn begun(seed: u64, overrides: &[&str], leader: i32) -> Trio {
-    let mut trio = Trio::start(seed, &[&[QUIET, "min.insync.replicas=2"], overrides].concat()).await;
+    let mut trio = Trio::start(seed, &[&[ON, QUIET, "min.insync.replicas=2"], overrides].concat()).await;
     assert_eq!(create(&mut trio, 1, "t", leader).await, 0);
     for id in 1..=3 {
         trio.client(id).metadata_until(|metadata| partitions(metadata).iter().any(|it| it.isr_nodes.len() == 3)).await;
@@ -73,7 +74,7 @@ fn others(than: i32) -> Vec<i32> {
 fn a_dead_leader_is_replaced_within_a_second() {
     run(async {
         for (seed, victim) in [(1, 2), (2, 1)] {
-            let mut trio = begun(seed, &[ON], victim).await;
+            let mut trio = begun(seed, &[], victim).await;
             let begun = Instant::now();
             let _remains = kill(&mut trio, victim).await;
             let (mut leader, mut controller) = (victim, victim);
@@ -103,7 +104,7 @@ fn a_dead_leader_is_replaced_within_a_second() {
 #[test]
 fn a_dead_follower_holds_up_no_write() {
     run(async {
-        let mut trio = begun(3, &[ON], 2).await;
+        let mut trio = begun(3, &[], 2).await;
         let begun = Instant::now();
         let _remains = kill(&mut trio, 3).await;
         assert_eq!(trio.client(2).produce("t", b"after").await, 5);
@@ -113,11 +114,38 @@ fn a_dead_follower_holds_up_no_write() {
     });
 }
 
+/// As the kernel does it with a process that ends: connections are closed first, ports last. Whoever is told of the end of
+/// a connection looks at once, and finds the port open.
+#[test]
+fn a_port_that_outlives_its_process_for_a_moment_is_no_life() {
+    run(async {
+        for (seed, victim) in [(11, 1), (12, 2), (13, 3)] {
+            let mut trio = begun(seed, &[], 2).await;
+            let begun = Instant::now();
+            let port = trio.world.net.listener("PLAINTEXT", World::port(victim));
+            port.start().expect("a port of its own");
+            let _remains = kill(&mut trio, victim).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            drop(port);
+            for id in others(victim) {
+                let is_over = |metadata: &MetadataResponse| {
+                    metadata.brokers.len() == 2 && metadata.controller_id.0 != victim && isr(metadata) == others(victim)
+                };
+                trio.client(id).metadata_until(is_over).await;
+            }
+            let leader = partitions(&trio.client(others(victim)[0]).metadata().await)[0].leader_id.0;
+            assert_eq!(trio.client(leader).produce("t", b"after").await, 5);
+            assert!(begun.elapsed() < Duration::from_secs(1), "{victim}: {:?}", begun.elapsed());
+            trio.stop().await;
+        }
+    });
+}
+
 /// NOT_ENOUGH_REPLICAS where a short wait may be all would be worse.
 #[test]
 fn a_dead_follower_that_is_needed_stays_in_the_isr() {
     run(async {
-        let mut trio = begun(4, &[ON, "min.insync.replicas=3"], 2).await;
+        let mut trio = begun(4, &["min.insync.replicas=3"], 2).await;
         let remains = kill(&mut trio, 3).await;
         let epoch_before = partitions(&trio.client(2).metadata().await)[0].leader_epoch;
         trio.client(2).metadata_until(|metadata| metadata.brokers.len() == 2).await;
@@ -137,7 +165,7 @@ fn a_dead_follower_that_is_needed_stays_in_the_isr() {
 #[test]
 fn without_the_key_the_session_decides() {
     run(async {
-        let mut trio = begun(5, &[], 2).await;
+        let mut trio = begun(5, &["klamm.fast.failover.enable=false"], 2).await;
         let _remains = kill(&mut trio, 2).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         let metadata = trio.client(3).metadata().await;
@@ -166,7 +194,7 @@ fn heal(trio: &Trio, id: i32) {
 #[test]
 fn a_controller_that_lives_behind_a_port_that_refuses_is_replaced_once() {
     run(async {
-        let mut trio = begun(6, &[ON], 1).await;
+        let mut trio = begun(6, &[], 1).await;
         cut_off(&trio, 1);
         let metadata = trio.client(2).metadata_until(|metadata| ![-1, 1].contains(&metadata.controller_id.0)).await;
         let controller = metadata.controller_id.0;
@@ -193,7 +221,7 @@ fn a_controller_that_lives_behind_a_port_that_refuses_is_replaced_once() {
 #[test]
 fn a_controller_that_finds_everybody_refusing_is_the_one_that_is_cut_off() {
     run(async {
-        let mut trio = begun(7, &[ON], 2).await;
+        let mut trio = begun(7, &[], 2).await;
         for other in [2, 3] {
             let way = trio.world.net.way(Id(1), World::port(other));
             way.refuse();
@@ -210,7 +238,7 @@ fn a_controller_that_finds_everybody_refusing_is_the_one_that_is_cut_off() {
 #[test]
 fn a_suspect_is_nothing_new_when_another_broker_joins() {
     run(async {
-        let mut trio = begun(8, &[ON], 2).await;
+        let mut trio = begun(8, &[], 2).await;
         let _remains = kill(&mut trio, 3).await;
         trio.client(2).metadata_until(|metadata| metadata.brokers.len() == 2).await;
         let overrides = [ON, QUIET].map(str::to_owned);
@@ -227,7 +255,7 @@ fn a_suspect_is_nothing_new_when_another_broker_joins() {
 #[test]
 fn who_stands_still_is_not_taken_for_dead() {
     run(async {
-        let mut trio = begun(9, &[ON, "replica.lag.time.max.ms=60000"], 2).await;
+        let mut trio = begun(9, &["replica.lag.time.max.ms=60000"], 2).await;
         let ways: Vec<_> = others(3)
             .into_iter()
             .flat_map(|other| {
@@ -248,7 +276,7 @@ fn who_stands_still_is_not_taken_for_dead() {
 fn a_controller_that_hung_up_is_not_obeyed() {
     run(async {
         for (hangs_up, brokers) in [(true, 3), (false, 1)] {
-            let mut trio = begun(10, &[ON], 2).await;
+            let mut trio = begun(10, &[], 2).await;
             let at = UpdateMetadataEndpoint::default()
                 .with_host(StrBytes::from_static_str("broker2"))
                 .with_port(i32::from(World::port(2)))
