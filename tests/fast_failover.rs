@@ -1,15 +1,22 @@
 //! Brokers die, or seem to, while others watch, and no session ever ends: what was committed is there, and nobody waits.
 //! Time is simulated.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic};
 use kafka_protocol::messages::update_metadata_request::{UpdateMetadataBroker, UpdateMetadataEndpoint};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
+use klamm::broker::Store;
+use klamm::metastore::embedded::EmbeddedStore;
+use klamm::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult, SessionState, Sessions, Stat, Watch};
 use klamm::net::Listener;
 use klamm::sim::brokers::{Remains, World};
 use klamm::types::BrokerId as Id;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 #[path = "support/sim_client.rs"]
@@ -138,6 +145,96 @@ fn a_port_that_outlives_its_process_for_a_moment_is_no_life() {
             assert!(begun.elapsed() < Duration::from_secs(1), "{victim}: {:?}", begun.elapsed());
             trio.stop().await;
         }
+    });
+}
+
+/// A metastore that is slow to say who is registered.
+struct Slow(Arc<EmbeddedStore>);
+
+#[async_trait]
+impl Sessions for Slow {
+    async fn open_session(&self) -> Result<Arc<dyn Metastore>, Error> {
+        Ok(Arc::new(SlowSession(self.0.session())))
+    }
+}
+
+struct SlowSession(Arc<dyn Metastore>);
+
+impl SlowSession {
+    async fn of(&self, path: &str) -> &dyn Metastore {
+        if path.starts_with("/brokers/ids") {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        &*self.0
+    }
+}
+
+#[async_trait]
+impl Metastore for SlowSession {
+    async fn create(&self, path: &str, data: Option<Bytes>, mode: CreateMode) -> Result<String, Error> {
+        self.0.create(path, data, mode).await
+    }
+    async fn get(&self, path: &str) -> Result<(Bytes, Stat), Error> {
+        self.of(path).await.get(path).await
+    }
+    async fn get_watch(&self, path: &str) -> Result<(Bytes, Stat, Watch), Error> {
+        self.of(path).await.get_watch(path).await
+    }
+    async fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
+        self.of(path).await.exists(path).await
+    }
+    async fn exists_watch(&self, path: &str) -> Result<(Option<Stat>, Watch), Error> {
+        self.of(path).await.exists_watch(path).await
+    }
+    async fn children(&self, path: &str) -> Result<Vec<String>, Error> {
+        self.of(path).await.children(path).await
+    }
+    async fn children_watch(&self, path: &str) -> Result<(Vec<String>, Watch), Error> {
+        self.of(path).await.children_watch(path).await
+    }
+    async fn set(&self, path: &str, data: Bytes, version: i32) -> Result<Stat, Error> {
+        self.0.set(path, data, version).await
+    }
+    async fn delete(&self, path: &str, version: i32) -> Result<(), Error> {
+        self.0.delete(path, version).await
+    }
+    async fn multi(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, MultiError> {
+        self.0.multi(ops).await
+    }
+    async fn sync(&self, path: &str) -> Result<(), Error> {
+        self.0.sync(path).await
+    }
+    fn session_id(&self) -> i64 {
+        self.0.session_id()
+    }
+    fn session_states(&self) -> watch::Receiver<SessionState> {
+        self.0.session_states()
+    }
+}
+
+/// The controller, which leads, dies as soon as the two others are back and in sync.
+#[test]
+fn who_has_just_started_knows_whose_connections_it_has() {
+    run(async {
+        let mut trio = begun(14, &[], 1).await;
+        for id in [2, 3] {
+            let remains = kill(&mut trio, id).await;
+            let overrides = [ON, QUIET, "min.insync.replicas=2"].map(str::to_owned);
+            let store = Store::Sessions(Arc::new(Slow(trio.world.tree.clone())));
+            let again = trio.world.start_with(store, id, Some(remains.disk), &overrides).expect("a configuration");
+            trio.brokers.insert(id, again);
+            trio.clients[id as usize - 1] = Client::connect(&trio.world, id).await;
+            trio.client(id).metadata_until(|metadata| metadata.brokers.len() == 3 && isr(metadata).len() == 3).await;
+        }
+        let begun = Instant::now();
+        let _remains = kill(&mut trio, 1).await;
+        let is_over = |metadata: &MetadataResponse| metadata.controller_id.0 != 1 && isr(metadata) == [2, 3];
+        let metadata = trio.client(2).metadata_until(is_over).await;
+        let leader = partitions(&metadata)[0].leader_id.0;
+        trio.client(leader).metadata_until(is_over).await;
+        assert_eq!(trio.client(leader).produce("t", b"after").await, 5);
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        trio.stop().await;
     });
 }
 

@@ -114,6 +114,13 @@ impl Driver {
         Driver { parts, tells, watches: Watches::default(), answers, asked, unclean_allowed, doubts, term: None }
     }
 
+    /// Learns who is registered. A connection is evidence only once it is known whose it is: they come with the first request
+    /// that this broker serves.
+    pub async fn meet(&mut self) {
+        // What failed fails again when it stands for election, and is seen to there.
+        let _ = self.look_at_brokers().await;
+    }
+
     /// Until `stop` is set (or dropped). The session's close then frees `/controller`.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut session = self.parts.session.store().session_states();

@@ -92,7 +92,8 @@ pub async fn start(
     };
     let spawner = Arc::clone(&parts.spawner);
     let tells = Tells { active: Arc::clone(&handle.active), suspicions: Arc::clone(&handle.suspicions) };
-    let driver = Driver::new(parts, tells, asked, unclean_allowed);
+    let mut driver = Driver::new(parts, tells, asked, unclean_allowed);
+    driver.meet().await;
     spawner.control(Box::pin(driver.run(handle.stop.subscribe())));
     spawner.control(Box::pin(listener.run()));
     Ok(handle)
