@@ -23,6 +23,7 @@ use futures_util::FutureExt;
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
 
 mod runtimes;
 
@@ -160,6 +161,22 @@ pub async fn for_request<T: Send + 'static>(
         Ok(Ok(outcome)) => Some(outcome),
         Ok(Err(panic)) => resume_unwind(panic),
         Err(_) => None,
+    }
+}
+
+/// The longest pause of [`again`].
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Attempts until there is an outcome, and leaves the thread to others in between: for what is nearly always free, and may
+/// be held for as long as a disk stands still.
+pub async fn again<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(outcome) = attempt() {
+            return outcome;
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(AGAIN);
     }
 }
 

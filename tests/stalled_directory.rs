@@ -7,10 +7,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic};
+use kafka_protocol::messages::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::leader_and_isr_request::{LeaderAndIsrPartitionState, LeaderAndIsrTopicState};
 use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
 use klamm::broker::{self, Store};
@@ -22,6 +26,7 @@ use klamm::sim::disk::SimDisk;
 use klamm::spawn::{Shutdown, ShutdownTrigger, Spawner, Threads};
 use klamm::storage::disk::Disk;
 use klamm::types::BrokerId as Id;
+use klamm::wire::batch::{BatchBuilder, BatchOptions};
 
 #[path = "support/sim_client.rs"]
 mod sim_client;
@@ -47,12 +52,27 @@ fn ensemble(server: &Server, spawner: Arc<dyn Spawner>) -> Arc<ZooKeeper> {
 
 /// A topic of one partition, led by the first of `replicas`.
 async fn create(client: &mut Client, name: &'static str, replicas: &[i32]) {
+    create_with(client, name, replicas, &[]).await;
+}
+
+async fn create_with(
+    client: &mut Client,
+    name: &'static str,
+    replicas: &[i32],
+    configs: &[(&'static str, &'static str)],
+) {
+    let config = |(key, value): &(&'static str, &'static str)| {
+        CreatableTopicConfig::default()
+            .with_name(StrBytes::from_static_str(key))
+            .with_value(Some(StrBytes::from_static_str(value)))
+    };
     let ids = replicas.iter().map(|id| BrokerId(*id)).collect();
     let topic = CreatableTopic::default()
         .with_name(TopicName(StrBytes::from_static_str(name)))
         .with_num_partitions(-1)
         .with_replication_factor(-1)
-        .with_assignments(vec![CreatableReplicaAssignment::default().with_broker_ids(ids)]);
+        .with_assignments(vec![CreatableReplicaAssignment::default().with_broker_ids(ids)])
+        .with_configs(configs.iter().map(config).collect());
     let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(60_000);
     let answer = client.ask(7, request).await;
     assert_eq!(answer.topics[0].error_code, 0, "{:?}", answer.topics[0].error_message);
@@ -92,14 +112,45 @@ fn leads(topic: &'static str, epoch: i32) -> LeaderAndIsrRequest {
         .with_topic_states(vec![topic])
 }
 
+fn describes_producers(topic: &'static str) -> DescribeProducersRequest {
+    let topic = describe_producers_request::TopicRequest::default()
+        .with_name(TopicName(StrBytes::from_static_str(topic)))
+        .with_partition_indexes(vec![0]);
+    DescribeProducersRequest::default().with_topics(vec![topic])
+}
+
+/// All that the first partition holds below offset 1.
+fn deletes_records(topic: &'static str) -> DeleteRecordsRequest {
+    let partition = delete_records_request::DeleteRecordsPartition::default().with_offset(1);
+    let topic = delete_records_request::DeleteRecordsTopic::default()
+        .with_name(TopicName(StrBytes::from_static_str(topic)))
+        .with_partitions(vec![partition]);
+    DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(60_000)
+}
+
+fn lists_the_end(topic: &'static str) -> ListOffsetsRequest {
+    let partition = list_offsets_request::ListOffsetsPartition::default().with_timestamp(-1);
+    let topic = list_offsets_request::ListOffsetsTopic::default()
+        .with_name(TopicName(StrBytes::from_static_str(topic)))
+        .with_partitions(vec![partition]);
+    ListOffsetsRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![topic])
+}
+
 /// Runs broker 1 on threads of its own, with two log directories.
-fn on_threads(world: &World, server: &Server, disk: &SimDisk, shutdown: Shutdown) -> thread::JoinHandle<()> {
+fn on_threads(
+    world: &World,
+    server: &Server,
+    disk: &SimDisk,
+    more: &[&str],
+    shutdown: Shutdown,
+) -> thread::JoinHandle<()> {
     let control = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let halt = Arc::new(|text: &str| panic!("{text}"));
     let threads = Arc::new(Threads::start(control.handle().clone(), 2, true, 10, halt).unwrap());
     let mut overrides = SETTINGS.map(str::to_owned).to_vec();
     overrides.push("log.dirs=/broker1/one,/broker1/two".to_owned());
     overrides.push("controlled.shutdown.enable=false".to_owned());
+    overrides.extend(more.iter().map(|&text| text.to_owned()));
     let store = Store::Sessions(ensemble(server, threads.clone()));
     let parts = world.parts(store, 1, disk, &overrides, threads.clone(), shutdown).unwrap();
     thread::spawn(move || {
@@ -124,10 +175,15 @@ struct Pair {
 
 impl Pair {
     async fn start(server: &Server) -> Pair {
+        Pair::start_with(server, &[]).await
+    }
+
+    /// With more settings of broker 1.
+    async fn start_with(server: &Server, more: &[&str]) -> Pair {
         let world = World::new(1);
         let disk = SimDisk::new(world.clock.clone());
         let (stop, shutdown) = Shutdown::new();
-        let first = on_threads(&world, server, &disk, shutdown);
+        let first = on_threads(&world, server, &disk, more, shutdown);
         let mut client = Client::connect(&world, 1).await;
         client.metadata_until(|told| told.controller_id == 1).await;
         let store = Store::Sessions(ensemble(server, Arc::new(Inline)));
@@ -231,15 +287,107 @@ async fn a_directory_that_stands_still_costs_no_session_and_no_other_directorys_
         7,
         "REQUEST_TIMED_OUT"
     );
+    // That change of role waits for the append, and nobody for the change. Who needs what the append holds waits without
+    // the thread, which is the writer's too.
+    let mut describer = Client::connect(&world, 1).await;
+    describer.send(0, describes_producers("a")).await;
+    let mut deleter = Client::connect(&world, 1).await;
+    deleter.send(2, deletes_records("a")).await;
+    let asked = async {
+        assert_eq!(writer.fetch_from(a, 0, 500).await, Ok(vec![b"before".to_vec()]));
+        let listed = writer.ask(7, lists_the_end("a")).await;
+        assert_eq!((listed.topics[0].partitions[0].error_code, listed.topics[0].partitions[0].offset), (0, 1));
+        writer.produce("b", b"beside").await;
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(60), asked).await;
+    asked.expect("a thread waits for a directory that stands still");
     assert!(!append.is_finished(), "the directory stands still");
     disk.go_on();
     written(&mut writer, "d").await;
     assert_eq!(lies(&disk, "d"), stalled);
     let (client, outcome) = append.await.unwrap();
     outcome.unwrap();
-    drop((client, writer, held_up, at_once));
+    let described = describer.answer::<DescribeProducersRequest>(0).await;
+    assert_eq!(described.topics[0].partitions[0].error_code, 0);
+    let deleted = deleter.answer::<DeleteRecordsRequest>(2).await;
+    assert_eq!((deleted.topics[0].partitions[0].error_code, deleted.topics[0].partitions[0].low_watermark), (0, 1));
+    drop((client, writer, held_up, at_once, describer, deleter));
     stop.request();
     tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
+}
+
+/// Retention holds the append lock of a log and waits for its directory, the next leader epoch of the partition for the append
+/// lock, and who writes to it for the epoch, without a thread: what else the threads serve goes on, and the record is
+/// appended once the epoch has begun.
+#[tokio::test]
+async fn who_writes_while_a_leader_epoch_begins_is_answered_when_it_has_begun() {
+    let Some(server) = Server::start().await else { return };
+    let often = ["log.initial.task.delay.ms=0", "log.retention.check.interval.ms=100"];
+    let Pair { world, disk, stop, first, second, mut client } = Pair::start_with(&server, &often).await;
+    // Whoever is answered has its record synced: there is nothing else to do later.
+    for topic in ["a", "b"] {
+        create_with(&mut client, topic, &[1], &[("flush.messages", "1")]).await;
+    }
+    written(&mut client, "a").await;
+    written(&mut client, "b").await;
+    let (stalled, healthy) = (lies(&disk, "a"), lies(&disk, "b"));
+    assert_ne!(stalled, healthy);
+    let a = named(&client.metadata().await, "a").unwrap().topic_id;
+    disk.stall(Path::new(stalled));
+    expire(&mut client).await;
+    let (told, log) = (disk.clone(), Path::new(stalled).join("a-0"));
+    tokio::task::spawn_blocking(move || told.until_something_waits(&log)).await.unwrap();
+    let mut controller = Client::connect(&world, 1).await;
+    let answer = tokio::time::timeout(Duration::from_secs(60), controller.ask(4, leads("a", 10))).await;
+    assert_eq!(answer.unwrap().partition_errors[0].error_code, 7, "REQUEST_TIMED_OUT");
+
+    let writing = tokio::spawn({
+        let mut writer = Client::connect(&world, 1).await;
+        async move { writer.ask(9, produces("a", b"waits")).await.responses[0].partition_responses[0].clone() }
+    });
+    // On every thread, and after the writer's: each takes the next connection in turn.
+    for _ in 0..4 {
+        let mut other = Client::connect(&world, 1).await;
+        let asked = async {
+            assert_eq!(other.fetch_from(a, 0, 0).await, Ok(vec![b"led".to_vec()]));
+            other.produce("b", b"meanwhile").await;
+        };
+        tokio::time::timeout(Duration::from_secs(60), asked)
+            .await
+            .expect("a thread waits for a directory that stands still");
+    }
+    assert!(!writing.is_finished(), "the epoch has not begun");
+    disk.go_on();
+    let written = writing.await.unwrap();
+    assert_eq!((written.error_code, written.base_offset), (0, 1));
+    drop((client, controller));
+    second.stop().await.unwrap().unwrap();
+    stop.request();
+    tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
+}
+
+/// Of the topic `a`.
+async fn expire(client: &mut Client) {
+    let config = AlterableConfig::default()
+        .with_name(StrBytes::from_static_str("retention.ms"))
+        .with_value(Some(StrBytes::from_static_str("1")));
+    let resource = AlterConfigsResource::default()
+        .with_resource_type(2)
+        .with_resource_name(StrBytes::from_static_str("a"))
+        .with_configs(vec![config]);
+    let altered = client.ask(1, IncrementalAlterConfigsRequest::default().with_resources(vec![resource])).await;
+    assert_eq!(altered.responses[0].error_code, 0);
+}
+
+/// With as much time as a test has.
+fn produces(topic: &'static str, value: &[u8]) -> ProduceRequest {
+    let mut batch = BatchBuilder::new(BatchOptions::default()).unwrap();
+    batch.append(1_700_000_000_000, None, Some(value), &[]).unwrap();
+    let data = PartitionProduceData::default().with_records(Some(batch.finish().unwrap().into()));
+    let topic = TopicProduceData::default()
+        .with_name(TopicName(StrBytes::from_static_str(topic)))
+        .with_partition_data(vec![data]);
+    ProduceRequest::default().with_acks(-1).with_timeout_ms(120_000).with_topic_data(vec![topic])
 }
 
 /// A topic whose log cannot be deleted is gone for everybody, holds nothing up, and does not come back; the next one of its

@@ -14,52 +14,32 @@ use futures_util::future::join_all;
 use indexmap::IndexMap;
 use kafka_protocol::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use kafka_protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::context::RequestContext;
 use super::serve::Close;
 use crate::cluster::internal_topics::is_internal;
 use crate::replication::partition::{Deleted, Partition};
+use crate::spawn::for_request;
 use crate::types::Offset;
 use crate::wire::error_code::ErrorCode;
 
 pub async fn handle(ctx: &RequestContext<'_>, request: DeleteRecordsRequest) -> Result<DeleteRecordsResponse, Close> {
     let deadline = Instant::now() + Duration::from_millis(request.timeout_ms.max(0) as u64);
-    let mut answers: Vec<DeleteRecordsTopicResult> = Vec::with_capacity(request.topics.len());
-    let mut waits = Vec::new();
-    for (nth, topic) in request.topics.iter().enumerate() {
+    let topics = request.topics.iter().map(|topic| async move {
         // Of a partition that is named twice the later counts.
         let last: IndexMap<i32, i64> =
             topic.partitions.iter().map(|asked| (asked.partition_index, asked.offset)).collect();
-        let partitions = last.into_iter().enumerate().map(|(at, (index, to))| {
-            let outcome = delete(ctx, &topic.name, index, Offset(to));
-            if let Ok((partition, deleted)) = &outcome
-                && deleted.is_awaited()
-            {
-                waits.push(Wait { place: (nth, at), partition: Arc::clone(partition), to: deleted.to });
+        let partitions = last.into_iter().map(|(index, to)| async move {
+            match delete(ctx, &topic.name, index, Offset(to)).await {
+                Ok((partition, deleted)) => until_deleted(ctx, &partition, deleted, index, deadline).await,
+                Err(code) => result(index, Err(code)),
             }
-            result(index, outcome.map(|(_, deleted)| deleted.low_watermark))
         });
-        let partitions = partitions.collect();
-        answers.push(DeleteRecordsTopicResult::default().with_name(topic.name.clone()).with_partitions(partitions));
-    }
-    let waited = waits.into_iter().map(|wait| async move {
-        let place = wait.place;
-        tokio::select! {
-            biased;
-            outcome = wait.until_deleted(ctx) => (place, Some(outcome)),
-            () = tokio::time::sleep_until(deadline) => (place, None),
-            () = ctx.services.shutdown.requested() => (place, None),
-        }
+        let partitions = join_all(partitions).await;
+        DeleteRecordsTopicResult::default().with_name(topic.name.clone()).with_partitions(partitions)
     });
-    for ((topic, at), outcome) in join_all(waited).await {
-        let Some(answer) = answers.get_mut(topic).and_then(|topic| topic.partitions.get_mut(at)) else { continue };
-        match outcome {
-            Some(outcome) => *answer = result(answer.partition_index, outcome),
-            None => answer.error_code = ErrorCode::RequestTimedOut.code(),
-        }
-    }
-    Ok(DeleteRecordsResponse::default().with_topics(answers))
+    Ok(DeleteRecordsResponse::default().with_topics(join_all(topics).await))
 }
 
 fn result(index: i32, outcome: Result<Offset, ErrorCode>) -> DeleteRecordsPartitionResult {
@@ -70,29 +50,39 @@ fn result(index: i32, outcome: Result<Offset, ErrorCode>) -> DeleteRecordsPartit
     }
 }
 
-/// A deletion that not every live replica knows of.
-struct Wait {
-    /// Topic and partition in the answer.
-    place: (usize, usize),
-    partition: Arc<Partition>,
-    to: Offset,
-}
-
-impl Wait {
-    async fn until_deleted(&self, ctx: &RequestContext<'_>) -> Result<Offset, ErrorCode> {
-        let mut changes = ctx.services.cluster.changes();
+/// Waits, where not every live replica knows of the deletion, for those that do not.
+async fn until_deleted(
+    ctx: &RequestContext<'_>,
+    partition: &Partition,
+    deleted: Deleted,
+    index: i32,
+    deadline: Instant,
+) -> DeleteRecordsPartitionResult {
+    let at_first = || result(index, Ok(deleted.low_watermark));
+    if !deleted.is_awaited() {
+        return at_first();
+    }
+    let mut changes = ctx.services.cluster.changes();
+    let everywhere = async {
         loop {
             tokio::select! {
                 biased;
-                outcome = self.partition.deleted(self.to) => return outcome.map_err(|error| error.code()),
+                outcome = partition.deleted(deleted.to) => return outcome.map_err(|error| error.code()),
                 // A replica that is waited for may have died.
                 Ok(()) = changes.changed() => {}
             }
         }
+    };
+    tokio::select! {
+        biased;
+        outcome = everywhere => result(index, outcome),
+        () = sleep_until(deadline) => at_first().with_error_code(ErrorCode::RequestTimedOut.code()),
+        () = ctx.services.shutdown.requested() => at_first().with_error_code(ErrorCode::RequestTimedOut.code()),
     }
 }
 
-fn delete(
+/// On the blocking pool: the log start is noted where the log lies, and not before an append under way has ended.
+async fn delete(
     ctx: &RequestContext<'_>,
     topic: &str,
     partition: i32,
@@ -105,6 +95,8 @@ fn delete(
         return Err(ErrorCode::InvalidTopicException);
     }
     let partition = ctx.partition(topic, partition)?;
-    let deleted = partition.delete_records(to)?;
-    Ok((partition, deleted))
+    let there = Arc::clone(&partition);
+    let deleted = for_request(&*ctx.services.spawner, move || there.delete_records(to)).await;
+    // Without a pool the broker stops.
+    Ok((partition, deleted.ok_or(ErrorCode::NotLeaderOrFollower)??))
 }

@@ -17,6 +17,8 @@ use kafka_protocol::protocol::StrBytes;
 use super::context::RequestContext;
 use super::serve::{Close, bounded};
 use crate::controller::topic_names;
+use crate::spawn::again;
+use crate::storage::producer_state as storage;
 use crate::types::LeaderEpoch;
 use crate::wire::error_code::ErrorCode;
 
@@ -27,7 +29,8 @@ pub async fn handle(
     let named: usize = request.topics.iter().map(|topic| topic.partition_indexes.len()).sum();
     bounded(ctx, named)?;
     let mut answered = HashSet::with_capacity(named);
-    let topics = request.topics.iter().map(|topic| {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
         let unknown = unknown_topic(ctx, &topic.name);
         let mut partitions = Vec::new();
         for index in &topic.partition_indexes {
@@ -35,16 +38,16 @@ pub async fn handle(
                 let answer = PartitionResponse::default().with_partition_index(*index).with_error_message(None);
                 partitions.push(match &unknown {
                     Some((code, why)) => answer.with_error_code(code.code()).with_error_message(Some(why.clone())),
-                    None => match producers(ctx, &topic.name, *index) {
+                    None => match producers(ctx, &topic.name, *index).await {
                         Ok(producers) => answer.with_active_producers(producers),
                         Err(code) => answer.with_error_code(code.code()),
                     },
                 });
             }
         }
-        TopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions)
-    });
-    Ok(DescribeProducersResponse::default().with_topics(topics.collect()))
+        topics.push(TopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions));
+    }
+    Ok(DescribeProducersResponse::default().with_topics(topics))
 }
 
 /// Why no partition of a topic of this name can be here.
@@ -57,10 +60,10 @@ fn unknown_topic(ctx: &RequestContext<'_>, name: &str) -> Option<(ErrorCode, Str
     (!known).then(unknown)
 }
 
-fn producers(ctx: &RequestContext<'_>, topic: &str, partition: i32) -> Result<Vec<ProducerState>, ErrorCode> {
+/// Waits for an append under way, and with it perhaps for a disk: without the thread.
+async fn producers(ctx: &RequestContext<'_>, topic: &str, partition: i32) -> Result<Vec<ProducerState>, ErrorCode> {
     let partition = ctx.partition(topic, partition)?;
-    partition.check(LeaderEpoch::NONE, false)?;
-    Ok(partition.log()?.producers_as(|id, state| {
+    let shown = |id, state: &storage::ProducerState| {
         ProducerState::default()
             .with_producer_id(ProducerId(id))
             .with_producer_epoch(state.epoch.into())
@@ -68,5 +71,10 @@ fn producers(ctx: &RequestContext<'_>, topic: &str, partition: i32) -> Result<Ve
             .with_last_timestamp(state.last_timestamp_ms)
             .with_coordinator_epoch(state.coordinator_epoch)
             .with_current_txn_start_offset(state.txn_first_offset.map_or(-1, |offset| offset.0))
-    }))
+    };
+    again(|| {
+        let log = partition.check(LeaderEpoch::NONE, false).and_then(|()| partition.log());
+        log.map_or_else(|code| Some(Err(code)), |log| log.producers_as(shown).map(Ok))
+    })
+    .await
 }

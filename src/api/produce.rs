@@ -32,7 +32,7 @@ use bytes::BytesMut;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::task::yield_now;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::context::{Reply, RequestContext, Response};
 use super::leader_hint::LeaderHints;
@@ -93,6 +93,8 @@ enum Pause {
     Turn,
     /// The next partition's records are to be appended on the blocking pool.
     Lengthy(Admitted),
+    /// The next partition's next leader epoch is about to begin.
+    Changing(Arc<Partition>),
 }
 
 /// Appends what can be appended at once. The inner error is what is left to do.
@@ -121,8 +123,20 @@ pub async fn finish<S>(ctx: &RequestContext<'_>, waiting: Waiting, share: S) -> 
                 match pause {
                     Pause::Turn => yield_now().await,
                     Pause::Lengthy(admitted) => {
-                        let outcome = append_elsewhere(ctx, admitted, &mut frame).await?;
+                        let partition = Arc::clone(&admitted.partition);
+                        let outcome = match append_elsewhere(ctx, admitted, &mut frame).await? {
+                            Err(AppendError::Changing) => {
+                                next = Some(Pause::Changing(partition));
+                                continue;
+                            }
+                            outcome => outcome.map(|append| (partition, append)).map_err(refused),
+                        };
                         producing.note(ctx, outcome, &frame);
+                    }
+                    Pause::Changing(partition) => {
+                        if timeout(producing.timeout(), partition.settled()).await.is_err() {
+                            producing.note(ctx, Err(failed(ErrorCode::NotLeaderOrFollower)), &frame);
+                        }
                     }
                 }
                 next = producing.append(ctx, &ctx.services.cluster.load(), &mut frame);
@@ -186,6 +200,7 @@ impl Producing {
                     let records = frame.get_mut(admitted.range.clone()).unwrap_or_default();
                     match admitted.partition.append_to_leader(records, admitted.acks, admitted.params) {
                         Err(AppendError::Lengthy) => return Some(Pause::Lengthy(admitted)),
+                        Err(AppendError::Changing) => return Some(Pause::Changing(admitted.partition)),
                         Err(error) => Err(refused(error)),
                         Ok(append) => Ok((admitted.partition, append)),
                     }
@@ -228,9 +243,13 @@ impl Producing {
         waits.then(|| self.request.without_records(frame))
     }
 
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.request.timeout_ms.max(0) as u64)
+    }
+
     /// Waits for what was appended to be where `acks` wants it, at most the request's timeout.
     async fn wait(&mut self) {
-        let deadline = Instant::now() + Duration::from_millis(self.request.timeout_ms.max(0) as u64);
+        let deadline = Instant::now() + self.timeout();
         for (at, error) in uncommitted(mem::take(&mut self.pending), deadline).await {
             if let Some(outcome) = self.outcomes.get_mut(at) {
                 outcome.error = error;
@@ -351,17 +370,17 @@ async fn append_elsewhere(
     ctx: &RequestContext<'_>,
     admitted: Admitted,
     frame: &mut BytesMut,
-) -> Result<Outcome, Close> {
+) -> Result<Result<LeaderAppend, AppendError>, Close> {
     let Admitted { partition, acks, params, range } = admitted;
-    let (there, mut whole) = (Arc::clone(&partition), mem::take(frame));
+    let mut whole = mem::take(frame);
     let params = AppendParams { decompressed_max: DECOMPRESSED_MAX, ..params };
     let appended = for_request(&*ctx.services.spawner, move || {
-        let outcome = there.append_to_leader(whole.get_mut(range).unwrap_or_default(), acks, params);
+        let outcome = partition.append_to_leader(whole.get_mut(range).unwrap_or_default(), acks, params);
         (whole, outcome)
     });
     let Some((whole, outcome)) = appended.await else { return Err(Close("the broker stops".to_owned())) };
     *frame = whole;
-    Ok(outcome.map(|append| (partition, append)).map_err(refused))
+    Ok(outcome)
 }
 
 /// Whether the coordinator must say that this partition is part of the producer's transaction.
@@ -409,9 +428,8 @@ fn refused(error: AppendError) -> PartitionResponse {
             }
             outcome
         }
-        // Asked for without that limit.
-        AppendError::Lengthy => failed(ErrorCode::UnknownServerError),
-        AppendError::Storage { .. } => failed(ErrorCode::KafkaStorageError),
+        // The first of which is asked for without that limit, the second waited for.
+        AppendError::Lengthy | AppendError::Changing | AppendError::Storage { .. } => failed(error.code()),
     }
 }
 

@@ -35,7 +35,7 @@ use crate::config::BrokerConfig;
 use crate::replication::partition::Partition;
 use crate::replication::table::Leadership;
 use crate::spawn::{Shutdown, Spawner};
-use crate::storage::log::{AppendError, AppendParams, Origin};
+use crate::storage::log::{AppendParams, Origin};
 use crate::types::{Acks, LeaderEpoch, TopicPartition};
 use crate::wire::batch::{BatchBuilder, BatchOptions};
 use crate::wire::compression::{Codec, DECOMPRESSED_MAX};
@@ -279,11 +279,7 @@ impl GroupCoordinator {
                 now_ms: now.wall_ms,
                 decompressed_max: DECOMPRESSED_MAX,
             };
-            shard.partition.append_to_leader(&mut batch, acks, params).map_err(|error| match error {
-                AppendError::Refused { code, .. } => code,
-                AppendError::Lengthy => ErrorCode::UnknownServerError,
-                AppendError::Storage { .. } => ErrorCode::KafkaStorageError,
-            })
+            shard.partition.append_to_leader(&mut batch, acks, params).map_err(|error| error.code())
         });
         let outcome = match appended {
             Err(code) => Err(code),

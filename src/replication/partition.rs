@@ -5,18 +5,20 @@
 //! read   ── role (read lock) ── log view up to high watermark, last stable offset or log end
 //! change of role (write lock): no append of the old role can follow it
 //! ```
-//! The role's lock is held shared by appends and reads and alone by a change of role; the log orders appends itself.
-//! The high watermark has a lock of its own, so that of two moves the later wins.
+//! The role's lock is held shared by appends and reads and alone by a change of role, which holds it for no disk
+//! (`role_changes`); the log orders appends itself. The high watermark has a lock of its own, so that of two moves the
+//! later wins.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use tokio::sync::Notify;
 
 use super::flush::{FlushQueue, GroupCommit};
-use super::role::{FollowerFetch, Leading, Role};
-use super::table::{LeaderAndIsr, Surroundings};
+use super::role::{FollowerFetch, Leading, NotInCharge, Role};
+use super::table::Surroundings;
 use super::waiters::{Moves, OffsetWaiters, Parked, ParkedFetches};
 use crate::config::TopicConfig;
 use crate::storage::log::{
@@ -127,6 +129,8 @@ pub struct Partition {
     /// The log's directory failed; once set it stays.
     offline: AtomicBool,
     role: RwLock<Role>,
+    /// A change of role is over.
+    settled: Notify,
     /// Held while the high watermark is computed and set.
     advancing: Mutex<()>,
     group_commit: GroupCommit,
@@ -156,6 +160,7 @@ impl Partition {
             offline: AtomicBool::new(log.is_none()),
             log,
             role: RwLock::new(Role::unknown()),
+            settled: Notify::new(),
             advancing: Mutex::new(()),
             group_commit: GroupCommit::new(log_end),
             flushes,
@@ -177,34 +182,35 @@ impl Partition {
         self.online_log().cloned()
     }
     pub fn is_leader(&self) -> bool {
-        self.role.read().leading.is_some()
+        self.role().leading.is_some()
     }
     /// Whom the controller named; [`BrokerId::NONE`] when nobody.
     pub fn leader(&self) -> BrokerId {
-        self.role.read().leader
+        self.role().leader
     }
     pub fn leader_epoch(&self) -> LeaderEpoch {
-        self.role.read().leader_epoch
+        self.role().leader_epoch
     }
     /// The committed ISR; empty on a follower.
     pub fn isr(&self) -> Vec<BrokerId> {
-        self.role.read().leading.as_ref().map_or_else(Vec::new, |leading| leading.isr())
+        self.role().leading.as_ref().map_or_else(Vec::new, |leading| leading.isr())
     }
     /// Assignment order.
     pub fn replicas(&self) -> Vec<BrokerId> {
-        self.role.read().replicas.clone()
+        self.role().replicas.clone()
     }
     /// KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER: the first that holds.
     pub fn check(&self, current_leader_epoch: LeaderEpoch, only_leader: bool) -> Result<(), ErrorCode> {
         self.online_log()?;
-        self.role.read().check(current_leader_epoch, only_leader)
+        self.role().check(current_leader_epoch, only_leader)
     }
 
     /// Appends a client's (or coordinator's) records and moves the high watermark as far as it can go at once.
     /// The partition's own leader epoch is stamped, whatever `params` says.
     ///
-    /// Refused before anything is appended: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, and for acks=all
-    /// NOT_ENOUGH_REPLICAS while the committed ISR is below `min.insync.replicas`; then what the log refuses.
+    /// Refused before anything is appended: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, while the next leader epoch
+    /// begins [`AppendError::Changing`] (wait with [`Partition::settled`]), and for acks=all NOT_ENOUGH_REPLICAS while
+    /// the committed ISR is below `min.insync.replicas`; then what the log refuses.
     pub fn append_to_leader(
         &self,
         records: &mut [u8],
@@ -212,10 +218,13 @@ impl Partition {
         params: AppendParams,
     ) -> Result<LeaderAppend, AppendError> {
         let log = self.online_log().map_err(|code| refused(code, "the log directory is offline", Offset::NONE))?;
-        let role = self.role.read();
-        let Some(leading) = role.leading.as_ref().filter(|leading| !leading.is_superseded()) else {
-            return Err(refused(ErrorCode::NotLeaderOrFollower, "this broker does not lead", Offset::NONE));
-        };
+        let role = self.role();
+        let leading = role.in_charge().map_err(|why| match why {
+            NotInCharge::NotLeading => {
+                refused(ErrorCode::NotLeaderOrFollower, "this broker does not lead", Offset::NONE)
+            }
+            NotInCharge::Changing => AppendError::Changing,
+        })?;
         let config = log.config();
         let (in_sync, required) = (leading.in_sync(), role.effective_min_isr(config.min_insync_replicas));
         if acks == Acks::All && in_sync < required {
@@ -252,7 +261,7 @@ impl Partition {
         let waiter = self.committed.register(offset);
         // Looked at after registering: a move in between finds either the waiter or this look.
         let reached = {
-            let role = self.role.read();
+            let role = self.role();
             if role.leading.as_ref().is_none_or(Leading::is_superseded) {
                 return Err(NotCommitted::NotLeader);
             }
@@ -262,7 +271,7 @@ impl Partition {
         if !reached {
             waiter.await?;
         }
-        let role = self.role.read();
+        let role = self.role();
         let log = self.online_log().map_err(|_| NotCommitted::Storage)?;
         match &role.leading {
             None => Err(NotCommitted::NotLeader),
@@ -297,11 +306,7 @@ impl Partition {
         // Before anything is looked at: what changes from here on counts as a move.
         let moves = self.fetches.moves();
         let log = self.online_log()?;
-        let role = match fetch.reader {
-            // Whose fetch names others, too: it must not wait for a change of role that waits for an append.
-            Reader::Replica { .. } => self.role.read_recursive(),
-            _ => self.role.read(),
-        };
+        let role = self.role();
         if let Err(code) = role.check(fetch.current_leader_epoch, fetch.only_leader) {
             if let (ErrorCode::UnknownLeaderEpoch, Reader::Replica { id, .. }) = (code, fetch.reader)
                 && role.leading.is_some()
@@ -368,7 +373,7 @@ impl Partition {
             return Ok(());
         }
         let log = self.online_log()?;
-        let role = self.role.read_recursive();
+        let role = self.role();
         let leading = role.leading.as_ref().ok_or(ErrorCode::NotLeaderOrFollower)?;
         let log_start_rose = leading.record(&FollowerFetch {
             id,
@@ -430,38 +435,6 @@ impl Partition {
     pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
         Ok(self.online_log()?.end_offset_for_epoch(epoch))
     }
-    /// Takes the lead as `change` says. The log's directory failing meanwhile is KAFKA_STORAGE_ERROR.
-    pub(super) fn make_leader(&self, change: &LeaderAndIsr) -> Result<(), ErrorCode> {
-        let log = self.online_log()?;
-        let mut role = self.role.write();
-        let log_end = log.offsets().log_end;
-        let rose = role.lead(self.around.broker, change, log_end, self.around.clock.monotonic_ms());
-        if rose && let Err(error) = log.assign_epoch(change.leader_epoch) {
-            // An epoch that is not noted durably could be missed by a truncation later: the partition must not lead.
-            tracing::error!(partition = %self.tp, %error, "leader epoch not noted, directory taken as failed");
-            role.leading = None;
-            drop(role);
-            self.go_offline();
-            return Err(ErrorCode::KafkaStorageError);
-        }
-        self.advance(&role, log, &log.config());
-        drop(role);
-        self.fetches.wake_all();
-        Ok(())
-    }
-
-    /// Follows as `change` says; requests that wait learn it at once.
-    pub(super) fn make_follower(&self, change: &LeaderAndIsr) {
-        self.role.write().follow(change);
-        self.stop_waiting(NotCommitted::NotLeader);
-    }
-
-    /// Serves no longer: the replica is stopped or deleted.
-    pub(super) fn stop(&self) {
-        self.role.write().leading = None;
-        self.stop_waiting(NotCommitted::NotLeader);
-    }
-
     /// Whether its log lies in this log directory.
     pub(super) fn lies_in(&self, dir: &Path) -> bool {
         self.log.as_ref().is_some_and(|log| log.dir() == dir)
@@ -481,6 +454,12 @@ impl Partition {
         self.fetches.wake_all();
     }
 
+    /// The role, which stays as long as the guard lives. Waits for nothing that lasts: a change of role that waits for an
+    /// append, which waits for its disk, keeps nobody else out.
+    fn role(&self) -> RwLockReadGuard<'_, Role> {
+        self.role.read_recursive()
+    }
+
     fn online_log(&self) -> Result<&Arc<Log>, ErrorCode> {
         match &self.log {
             Some(log) if log.is_online() && !self.offline.load(Ordering::Acquire) => Ok(log),
@@ -489,7 +468,7 @@ impl Partition {
     }
 
     fn knows_committed(&self, reader: Reader, offsets: &LogOffsets) -> Result<(), ErrorCode> {
-        let role = self.role.read();
+        let role = self.role();
         match (&role.leading, reader) {
             (Some(leading), Reader::Consumer(_)) if offsets.high_watermark < leading.epoch_start => {
                 Err(ErrorCode::OffsetNotAvailable)
@@ -556,7 +535,7 @@ impl Partition {
         }
         let more = self.group_commit.flushed(end);
         self.durable.passed(end);
-        self.advance(&self.role.read(), log, &log.config());
+        self.advance(&self.role(), log, &log.config());
         more
     }
 
@@ -604,6 +583,7 @@ mod deletion;
 mod following;
 mod membership;
 mod nearest;
+mod role_changes;
 mod superseded;
 mod throttling;
 pub use deletion::Deleted;

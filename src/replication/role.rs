@@ -23,6 +23,17 @@ pub struct Role {
     pub replicas: Vec<BrokerId>,
     /// `Some` on the leader.
     pub leading: Option<Leading>,
+    /// The next leader epoch is about to begin at the log end, which must not move.
+    changing: bool,
+}
+
+/// Why a partition takes no records here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotInCharge {
+    /// Another leads, or this broker does in name alone.
+    NotLeading,
+    /// It leads, and its next leader epoch begins.
+    Changing,
 }
 
 /// What only a leader knows.
@@ -115,10 +126,44 @@ impl Progress {
 impl Role {
     /// A partition nobody leads yet.
     pub fn unknown() -> Role {
-        Role { leader: BrokerId::NONE, leader_epoch: LeaderEpoch::NONE, replicas: Vec::new(), leading: None }
+        Role {
+            leader: BrokerId::NONE,
+            leader_epoch: LeaderEpoch::NONE,
+            replicas: Vec::new(),
+            leading: None,
+            changing: false,
+        }
     }
 
-    /// Takes the leadership `change` gives to `me`. True when the leader epoch rose: the epoch cache must then note
+    /// From now on nothing is appended, by a leader or a follower, until the next role begins or [`Role::keep`].
+    pub fn change(&mut self) {
+        self.changing = true;
+    }
+
+    pub fn is_changing(&self) -> bool {
+        self.changing
+    }
+
+    /// The role stays.
+    pub fn keep(&mut self) {
+        self.changing = false;
+    }
+
+    /// Who takes records, if that is this broker.
+    pub fn in_charge(&self) -> Result<&Leading, NotInCharge> {
+        match self.leading.as_ref().filter(|leading| !leading.is_superseded()) {
+            Some(_) if self.changing => Err(NotInCharge::Changing),
+            Some(leading) => Ok(leading),
+            None => Err(NotInCharge::NotLeading),
+        }
+    }
+
+    /// Whether the log follows that of the leader of `epoch`.
+    pub fn follows_in(&self, epoch: LeaderEpoch) -> bool {
+        self.leading.is_none() && !self.changing && self.leader_epoch == epoch
+    }
+
+    /// Takes the leadership `change` gives to `me`. True when the leader epoch rose: the epoch cache must then have noted
     /// that it begins at `log_end`.
     pub fn lead(&mut self, me: BrokerId, change: &LeaderAndIsr, log_end: Offset, now_ms: i64) -> bool {
         let rose = change.leader_epoch > self.leader_epoch;
@@ -155,6 +200,7 @@ impl Role {
     }
 
     fn adopt(&mut self, change: &LeaderAndIsr) {
+        self.changing = false;
         self.leader = change.leader;
         self.leader_epoch = change.leader_epoch;
         self.replicas.clone_from(&change.replicas);

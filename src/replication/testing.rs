@@ -12,6 +12,7 @@ use crate::cluster::{Cluster, Snapshot};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::random::SeededRandom;
 use crate::spawn::{Job, Spawner, Task};
+use crate::storage::disk::Disk;
 use crate::storage::disk_real::RealDisk;
 use crate::storage::manager::LogManager;
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
@@ -62,12 +63,24 @@ pub fn bench(config: TopicConfig) -> Bench {
 
 /// As [`bench`], of another broker by another clock.
 pub fn bench_of(broker: i32, clock: Arc<dyn Clock>, config: TopicConfig) -> Bench {
-    open(BrokerId(broker), clock, Arc::new(config), tempfile::tempdir().unwrap())
+    open(BrokerId(broker), clock, Arc::new(config), tempfile::tempdir().unwrap(), Arc::new(RealDisk))
 }
 
-fn open(me: BrokerId, clock: Arc<dyn Clock>, config: Arc<TopicConfig>, dir: tempfile::TempDir) -> Bench {
+/// As [`bench`], on another disk.
+pub fn bench_on(disk: Arc<dyn Disk>) -> Bench {
+    let (clock, config) = (Arc::new(ManualClock::at(1_000)), Arc::default());
+    open(BrokerId(1), clock, config, tempfile::tempdir().unwrap(), disk)
+}
+
+fn open(
+    me: BrokerId,
+    clock: Arc<dyn Clock>,
+    config: Arc<TopicConfig>,
+    dir: tempfile::TempDir,
+    disk: Arc<dyn Disk>,
+) -> Bench {
     let broker = Arc::new(BrokerConfig { log_dirs: vec![dir.path().to_path_buf()], ..BrokerConfig::default() });
-    let logs = LogManager::open(Arc::new(RealDisk), clock.clone(), Arc::new(SeededRandom::new(1)), broker).unwrap();
+    let logs = LogManager::open(disk, clock.clone(), Arc::new(SeededRandom::new(1)), broker).unwrap();
     logs.claim(me, "cluster").unwrap();
     logs.load(&|_| Some((TOPIC, config.clone()))).unwrap();
     let pool = Arc::new(ByHand::default());
@@ -143,7 +156,7 @@ impl Bench {
     pub fn restarted(self, meanwhile: impl FnOnce(&Path)) -> Bench {
         self.table.logs().close();
         meanwhile(self.dir.path());
-        open(self.me, self.clock, self.config, self.dir)
+        open(self.me, self.clock, self.config, self.dir, Arc::new(RealDisk))
     }
 
     /// `t-0`, led by broker 1 with this ISR.

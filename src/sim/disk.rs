@@ -126,6 +126,11 @@ impl SimDisk {
         self.1.until_a_write_waits(file);
     }
 
+    /// Blocks its thread until anything is held up in `dir` or below it.
+    pub fn until_something_waits(&self, dir: &Path) {
+        self.1.until_something_waits(dir);
+    }
+
     pub fn go_on(&self) {
         self.1.set(None);
     }

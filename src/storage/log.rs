@@ -88,6 +88,9 @@ pub enum AppendError {
     /// Nothing was looked at to its end, nothing was changed: more than [`AppendParams::decompressed_max`].
     #[error("the records decompress to more than the caller has time for")]
     Lengthy,
+    /// Nothing was looked at, nothing was changed: the partition's next leader epoch is about to begin at the log end.
+    #[error("the next leader epoch is about to begin")]
+    Changing,
     #[error("the log directory {dir} is offline: {source}")]
     Storage { dir: PathBuf, source: Arc<io::Error> },
 }
@@ -98,6 +101,7 @@ impl AppendError {
         match self {
             AppendError::Refused { code, .. } => *code,
             AppendError::Lengthy => ErrorCode::UnknownServerError,
+            AppendError::Changing => ErrorCode::NotLeaderOrFollower,
             AppendError::Storage { .. } => ErrorCode::KafkaStorageError,
         }
     }
@@ -398,14 +402,15 @@ impl Log {
         let _ = self.or_offline(written);
     }
 
-    /// What `shown` makes of each producer active on the partition, by its id. Appends wait meanwhile.
-    pub fn producers_as<T>(&self, mut shown: impl FnMut(i64, &ProducerState) -> T) -> Vec<T> {
-        self.writer.lock().producers.iter().map(|(id, state)| shown(id, state)).collect()
+    /// What `shown` makes of each producer active on the partition, by its id. Appends wait meanwhile; `None` while one is
+    /// under way.
+    pub fn producers_as<T>(&self, mut shown: impl FnMut(i64, &ProducerState) -> T) -> Option<Vec<T>> {
+        Some(self.writer.try_lock()?.producers.iter().map(|(id, state)| shown(id, state)).collect())
     }
 
     /// The producers active on the partition, by id.
     pub fn producers(&self) -> Vec<(i64, ProducerState)> {
-        self.producers_as(|id, state| (id, state.clone()))
+        self.writer.lock().producers.iter().map(|(id, state)| (id, state.clone())).collect()
     }
 
     /// Forgets producers idle for `expiration_ms` without an open transaction.

@@ -31,7 +31,7 @@ impl Partition {
     /// negative offsets and beyond the high watermark.
     pub fn delete_records(&self, to: Offset) -> Result<Deleted, ErrorCode> {
         let log = self.online_log()?;
-        let role = self.role.read();
+        let role = self.role();
         let leading = role.leading.as_ref().ok_or(ErrorCode::NotLeaderOrFollower)?;
         if !log.config().cleanup_delete {
             return Err(ErrorCode::PolicyViolation);
@@ -60,7 +60,7 @@ impl Partition {
 
     fn led_low_watermark(&self) -> Result<Offset, NotCommitted> {
         let log = self.online_log().map_err(|_| NotCommitted::Storage)?;
-        let role = self.role.read();
+        let role = self.role();
         let leading = role.leading.as_ref().ok_or(NotCommitted::NotLeader)?;
         Ok(self.low_watermark(leading, log))
     }

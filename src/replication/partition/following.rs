@@ -44,8 +44,8 @@ impl Partition {
     /// `flush.messages` counts on every replica.
     pub fn follow(&self, epoch: LeaderEpoch, step: Step, records: &[u8]) -> Result<Option<Offset>, NotTaken> {
         let log = self.online_log().map_err(|_| NotTaken::Storage)?;
-        let role = self.role.read();
-        if role.leading.is_some() || role.leader_epoch != epoch {
+        let role = self.role();
+        if !role.follows_in(epoch) {
             return Err(NotTaken::NotFollowing);
         }
         match step {

@@ -32,7 +32,7 @@ impl Partition {
     /// Asks for an ISR without those that have not caught up for `replica.lag.time.max.ms`.
     pub fn shrink_isr(&self) {
         let Ok(log) = self.online_log() else { return };
-        let role = self.role.read_recursive();
+        let role = self.role();
         let Some(leading) = &role.leading else { return };
         let (now_ms, lag_ms) = (self.around.clock.monotonic_ms(), self.around.replica_lag_time_max_ms);
         if let Some(proposal) = leading.propose_leaving(log.offsets().log_end, now_ms, lag_ms) {
@@ -46,7 +46,7 @@ impl Partition {
 
     /// What is asked of the controller for `proposal`: with the broker epoch each member fetches in.
     pub(in crate::replication) fn isr_change(&self, proposal: &Proposal) -> IsrChange {
-        let role = self.role.read_recursive();
+        let role = self.role();
         let epoch =
             |id: BrokerId| role.leading.as_ref().and_then(|it| it.progress(id)).map_or(-1, |it| it.broker_epoch);
         IsrChange {
@@ -65,7 +65,7 @@ impl Partition {
         answer: Result<Confirmed, ErrorCode>,
     ) -> Outcome {
         let Ok(log) = self.online_log() else { return Outcome::Ignored };
-        let role = self.role.read_recursive();
+        let role = self.role();
         let Some(leading) = &role.leading else { return Outcome::Ignored };
         let is_fenced = answer == Err(ErrorCode::FencedLeaderEpoch);
         let outcome = leading.answered(proposal, answer);

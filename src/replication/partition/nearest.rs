@@ -47,7 +47,7 @@ impl Partition {
         }
         let moves = self.fetches.moves();
         let log = self.online_log()?;
-        let role = self.role.read();
+        let role = self.role();
         let Some(leading) = &role.leading else { return Ok(None) };
         let now_ms = self.around.clock.monotonic_ms();
         let near = leading

@@ -9,7 +9,7 @@ impl Partition {
     /// waits no longer. What is there is read on until the controller says more.
     pub fn superseded(&self, epoch: LeaderEpoch) {
         {
-            let role = self.role.read_recursive();
+            let role = self.role();
             let Some(leading) = role.leading.as_ref().filter(|_| epoch > role.leader_epoch) else { return };
             if leading.supersede() {
                 return;
@@ -21,14 +21,14 @@ impl Partition {
 
     /// Whether it is led here, and a member of the ISR has not fetched for longer than `silence_ms`.
     pub(in crate::replication) fn is_left_silent(&self, silence_ms: i64) -> bool {
-        let role = self.role.read_recursive();
+        let role = self.role();
         let Some(leading) = role.leading.as_ref().filter(|leading| !leading.is_superseded()) else { return false };
         leading.silent_ms(self.around.clock.monotonic_ms()) > silence_ms
     }
 
     /// Whether it is led here with `follower` in the ISR.
     pub(in crate::replication) fn counts_on(&self, follower: BrokerId) -> bool {
-        let role = self.role.read_recursive();
+        let role = self.role();
         role.leading.as_ref().is_some_and(|leading| !leading.is_superseded() && leading.has_in_sync(follower))
     }
 

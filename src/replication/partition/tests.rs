@@ -5,6 +5,7 @@ use futures_util::FutureExt;
 use super::super::testing::{Bench, bench, change, fetch, ids};
 use super::*;
 use crate::config::TopicConfig;
+use crate::replication::table::LeaderAndIsr;
 use crate::storage::testing::{Sender, batch, batch_of, client};
 
 const CONSUMER: Reader = Reader::Consumer(IsolationLevel::ReadUncommitted);
