@@ -112,6 +112,27 @@ fn who_produces_too_much_is_answered_at_once_and_then_not_read_from() {
     });
 }
 
+/// Who is not read from cannot be heard: that is not idleness.
+#[test]
+fn who_waits_until_its_throttle_is_over_is_not_idle_meanwhile() {
+    run(async {
+        let world = World::new(1);
+        let idle = ["connections.max.idle.ms=10000".to_owned()];
+        let broker = world.start_alone(1, None, &idle).expect("a configuration");
+        let mut operator = Client::connect(&world, 1).await;
+        operator.create("t").await;
+        limit(&mut operator, "greedy", "producer_byte_rate", 1_000.0).await;
+        let mut greedy = Client::connect_as(&world, 1, "greedy").await;
+        let throttle_ms = produce(&mut greedy, 40_000).await;
+        assert!(throttle_ms > 20_000, "{throttle_ms}");
+        let next = elapsed_ms(async { drop(greedy.metadata().await) }).await;
+        assert_eq!(next, throttle_ms as u128);
+        let idle = elapsed_ms(async { assert!(greedy.is_closed().await) }).await;
+        assert_eq!(idle, 10_000, "idle since its last answer");
+        broker.stop().await.expect("no panic").expect("an orderly end");
+    });
+}
+
 #[test]
 fn who_fetches_too_much_has_an_empty_answer_and_the_records_later() {
     run(async {

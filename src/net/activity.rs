@@ -7,8 +7,8 @@ use tokio::sync::Notify;
 /// Shared by a connection and by who counts connections.
 #[derive(Debug)]
 pub struct Activity {
-    /// When bytes last moved either way, monotonic ms. A request that waits moves none, as in Kafka: a client that vanished
-    /// while its fetch waits is gone after `connections.max.idle.ms`.
+    /// When bytes last moved either way, or a throttled client may speak again, monotonic ms. A request that waits moves
+    /// none, as in Kafka: a client that vanished while its fetch waits is gone after `connections.max.idle.ms`.
     pub active_at: AtomicI64,
     told: Notify,
     /// For how long it had been idle when it was told so, ms; 0: it was not.

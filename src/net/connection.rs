@@ -296,7 +296,7 @@ fn queue(reply: Reply, writer: &mut ResponseWriter) -> Result<i32, End> {
 }
 
 /// Writes what is queued when it should not wait for others. A throttled client has its answer at once and is not read from
-/// until its time is over (KIP-219).
+/// until its time is over (KIP-219). That it is silent meanwhile is not its doing: its idle time begins then.
 async fn give(
     throttle_ms: i32,
     stream: &mut dyn Stream,
@@ -307,15 +307,12 @@ async fn give(
     if throttle_ms > 0 || writer.queued() >= ENOUGH {
         writer.flush(stream, clock, active_at).await?;
     }
-    silence(throttle_ms).await;
-    Ok(())
-}
-
-/// The time of a throttled client.
-async fn silence(throttle_ms: i32) {
     if let Ok(ms @ 1..) = u64::try_from(throttle_ms) {
+        active_at.store(clock.monotonic_ms() + i64::from(throttle_ms), Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(ms)).await;
+        writer.time_passes();
     }
+    Ok(())
 }
 
 /// Polls once: `None` when `future` has to wait, and it is not lost.
@@ -366,6 +363,7 @@ mod tests {
         let mut answer = [0; 7];
         client.read_exact(&mut answer).await.expect("written");
         assert_eq!((&answer, begun.elapsed().as_millis()), (b"\0\0\0\x03abc", 0));
+        assert_eq!(active_at.load(Ordering::Relaxed), 500, "it is not idle before it may speak");
         giving.await.expect("no end");
         assert_eq!(begun.elapsed().as_millis(), 500);
         // One that is owed no answer is not read from either; what others are owed leaves first.
@@ -378,6 +376,11 @@ mod tests {
         assert_eq!(&answer, b"\0\0\0\x03def");
         giving.await.expect("no end");
         assert_eq!(begun.elapsed().as_millis(), 800);
+        // To a request that came before all that.
+        clock.advance(2_000);
+        queue(Reply::Send(Response::of("ghi"[..].into(), 0)), &mut writer).expect("no end");
+        writer.flush(&mut server, &clock, &active_at).await.expect("no end");
+        assert_eq!(active_at.load(Ordering::Relaxed), 2_000, "an answer moves bytes when it is written");
     }
 
     /// Both ends of a real connection.
