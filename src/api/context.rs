@@ -83,6 +83,8 @@ pub struct Connection {
     pub of_controller: bool,
     /// Whether its first fetch was a follower's.
     pub of_follower: OnceLock<bool>,
+    /// Whether its peer runs on this machine, once somebody has wanted to know.
+    pub of_this_machine: OnceLock<bool>,
     /// The broker that made it, if one did.
     pub caller: Caller,
     pub last_client_id: LastClientId,
@@ -92,8 +94,20 @@ pub struct Connection {
 
 impl Connection {
     pub fn new(id: u64, listener: Arc<str>, peer: IpAddr, of_controller: bool) -> Connection {
-        let (software, of_follower, caller, last_client_id, alarm) = Default::default();
-        Connection { id, listener, peer, software, of_controller, of_follower, caller, last_client_id, alarm }
+        let (software, of_follower, of_this_machine) = Default::default();
+        let (caller, last_client_id, alarm) = Default::default();
+        Connection {
+            id,
+            listener,
+            peer,
+            software,
+            of_controller,
+            of_follower,
+            of_this_machine,
+            caller,
+            last_client_id,
+            alarm,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::context::{ClientSoftware, RequestContext};
+use super::context::{ClientSoftware, Connection, RequestContext};
 use crate::spawn::Spawner;
 
 /// Causes that are remembered. When there are more the oldest is forgotten, and told again if it still holds.
@@ -154,6 +154,11 @@ fn is_local(peer: IpAddr) -> bool {
     is_of_the_machine(peer) || UdpSocket::bind((peer, 0)).is_ok()
 }
 
+/// [`is_local`] of the peer of a connection, which asks the machine once: clients ask for metadata again and again.
+fn comes_from_here(connection: &Connection) -> bool {
+    *connection.of_this_machine.get_or_init(|| is_local(connection.peer))
+}
+
 /// What was told, and what is on its way to be.
 #[derive(Debug, Default)]
 pub struct Telltales(Arc<Mutex<Memory>>);
@@ -269,20 +274,19 @@ impl Telltales {
 
     /// A client is told that a broker is at `host`.
     pub fn advertised(&self, ctx: &RequestContext<'_>, host: &str) {
-        let peer = ctx.connection.peer;
-        if is_of_the_machine(peer) {
+        if is_of_the_machine(ctx.connection.peer) {
             return;
         }
         if means_itself(host) {
             let trap = Trap::LocalAddress { host };
             let told = self.0.lock().was_told(id_of(ctx), &trap);
-            if !told && !is_local(peer) {
+            if !told && !comes_from_here(ctx.connection) {
                 self.tell(ctx, &trap);
             }
         } else if host.parse::<IpAddr>().is_err() {
             // A client of this machine asks in vain, and for nobody else.
             let known = self.0.lock().knows_host(host);
-            if !known && !is_local(peer) && self.0.lock().is_new_host(host) {
+            if !known && !comes_from_here(ctx.connection) && self.0.lock().is_new_host(host) {
                 self.resolve(&*ctx.services.spawner, Client::of(ctx), host.to_owned());
             }
         }
@@ -417,6 +421,16 @@ mod tests {
         assert!(is_local("::1".parse().unwrap()));
         // Kept for documentation by RFC 5737: nobody has it.
         assert!(!is_local("192.0.2.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_connection_asks_once_where_it_comes_from() {
+        let connection = Connection::new(1, "L".into(), "192.0.2.1".parse().unwrap(), false);
+        assert!(!comes_from_here(&connection));
+        assert_eq!(connection.of_this_machine.get(), Some(&false));
+        let connection = Connection::new(1, "L".into(), "192.0.2.1".parse().unwrap(), false);
+        connection.of_this_machine.set(true).unwrap();
+        assert!(comes_from_here(&connection), "the machine is not asked again");
     }
 
     #[test]
