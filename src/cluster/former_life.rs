@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
+use super::registration::registered;
 use super::session::until_known;
 use crate::metastore::schema::{ControllerEpoch, PartitionState, TopicAssignment, paths};
 use crate::metastore::{Error, Metastore, Op, Watch};
@@ -54,8 +55,7 @@ const IN_FLIGHT: usize = 64;
 /// Removes the registration of `broker` and `/controller` where `dead`, a session whose process is dead, owns them.
 pub async fn end_former_life(store: &dyn Metastore, broker: BrokerId, dead: i64) -> Result<(), Error> {
     let path = paths::broker(broker);
-    let owner = until_known(store, || store.exists(&path)).await?.map(|stat| stat.ephemeral_owner);
-    if owner == Some(dead) {
+    if registered(store, broker).await?.is_some_and(|stat| stat.ephemeral_owner == dead) {
         tracing::warn!(
             %broker,
             session = dead,

@@ -207,7 +207,7 @@ impl Registrar {
 }
 
 /// A broker's registration; `None` when it is not registered.
-pub async fn read_registration(
+async fn read_registration(
     store: &dyn Metastore,
     broker: BrokerId,
 ) -> Result<Option<(Registration, Stat)>, RegistrationError> {
@@ -219,8 +219,20 @@ pub async fn read_registration(
     }
 }
 
+/// A broker as it is registered, its epoch included.
+pub async fn read_broker(store: &dyn Metastore, broker: BrokerId) -> Result<Option<Broker>, RegistrationError> {
+    let read = read_registration(store, broker).await?;
+    Ok(read.map(|(registration, stat)| Broker::from_registration(broker, &registration, stat.czxid)))
+}
+
+/// In which life, and by which session, a broker is registered.
+pub async fn registered(store: &dyn Metastore, broker: BrokerId) -> Result<Option<Stat>, Error> {
+    let path = paths::broker(broker);
+    until_known(store, || store.exists(&path)).await
+}
+
 impl Broker {
-    pub fn from_registration(id: BrokerId, registration: &Registration, epoch: i64) -> Broker {
+    fn from_registration(id: BrokerId, registration: &Registration, epoch: i64) -> Broker {
         let endpoint = |listener: &Listener| {
             let endpoint = Endpoint { host: Arc::from(listener.host.as_str()), port: listener.port };
             (listener.name.clone(), endpoint)

@@ -248,9 +248,7 @@ async fn perform(
             };
             Some(Event::MinIsrRead { suspect, states, min_isr: config.into_iter().map(min_isr).collect() })
         }
-        Effect::WriteStates { writes, then } => {
-            Some(term.fence.write_states(writes, then, &term.state.registered()).await?)
-        }
+        Effect::WriteStates { writes, then } => Some(term.fence.write_states(writes, then, &term.state).await?),
         Effect::WriteTopic { name, assignment } => {
             term.fence.write_topic(&name, &assignment).await?;
             None

@@ -4,7 +4,7 @@
 //! A reply that was lost counts as unknown: the write is tried again, and what it then finds (a node that is there, a
 //! version that moved, nothing left to delete) is compared with what was wanted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,8 +12,8 @@ use futures_util::StreamExt;
 use futures_util::stream;
 
 use super::decide::{AfterRead, Event, LoadedState, LoadedTopic, Written};
-use super::state::Leadership;
-use crate::cluster::{Broker, settle, until_known};
+use super::state::{Leadership, State};
+use crate::cluster::{registered, settle, until_known};
 use crate::metastore::schema::{ConfigEntity, PartitionState, ReassignPartitions, TopicAssignment, paths};
 use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult};
 use crate::random::Random;
@@ -172,15 +172,10 @@ impl Fence {
 
     /// In one transaction, or one by one when some other write came before: a conflict is each partition's own.
     ///
-    /// A state counts on the members of its ISR in the lives that `live` has them in. Written after one has registered anew,
+    /// A state counts on the members of its ISR in the lives that `known` has them in. Written after one has registered anew,
     /// unseen, it would be younger than that registration, and no later controller could tell that the member may have lost
     /// what it had: it is not written then.
-    pub async fn write_states(
-        &self,
-        writes: Vec<StateWrite>,
-        then: AfterRead,
-        live: &BTreeMap<BrokerId, Broker>,
-    ) -> Result<Event, Lost> {
+    pub async fn write_states(&self, writes: Vec<StateWrite>, then: AfterRead, known: &State) -> Result<Event, Lost> {
         let mut outcomes: Vec<Option<Written>> = vec![None; writes.len()];
         let mut brokers_version = self.brokers_version;
         loop {
@@ -201,9 +196,9 @@ impl Fence {
                 break;
             }
             brokers_version = brokers_version_of(&*self.store).await?;
-            let unseen = self.unseen(open.iter().map(|at| &writes[*at].1), live).await?;
+            let unseen = self.unseen(open.iter().map(|at| &writes[*at].1), known).await?;
             for at in open {
-                if counts_on(&writes[at].1, &then, &unseen, live) {
+                if counts_on(&writes[at].1, &then, &unseen, known) {
                     outcomes[at] = Some(Written::Unseen);
                 }
             }
@@ -233,19 +228,17 @@ impl Fence {
         }
     }
 
-    /// Those who are in an ISR of `states` and registered in another life than `live` has them in.
+    /// Those who are in an ISR of `states` and registered in another life than `known` has them in.
     async fn unseen(
         &self,
         states: impl Iterator<Item = &PartitionState>,
-        live: &BTreeMap<BrokerId, Broker>,
+        known: &State,
     ) -> Result<BTreeSet<BrokerId>, Lost> {
         let members: BTreeSet<BrokerId> = states.flat_map(|state| state.isr.iter().copied()).collect();
         let mut unseen = BTreeSet::new();
         for id in members {
-            let path = paths::broker(id);
-            let registered = until_known(&*self.store, || self.store.exists(&path)).await?;
-            let known = live.get(&id).map(|broker| broker.epoch);
-            if registered.is_some_and(|stat| Some(stat.czxid) != known) {
+            let seen = known.registration(id).map(|broker| broker.epoch);
+            if registered(&*self.store, id).await?.is_some_and(|stat| Some(stat.czxid) != seen) {
                 unseen.insert(id);
             }
         }
@@ -431,17 +424,12 @@ pub async fn brokers_version_of(store: &dyn Metastore) -> Result<i32, Error> {
     Ok(found.map_or(-1, |stat| stat.version))
 }
 
-/// Whether `state` counts on one of `brokers`, which registered in other lives than `live` has them in. Where members go and
-/// none that is left is live, or one alone is left, whoever comes back is counted on whatever it lost, under a higher leader
-/// epoch: nobody else can be.
-pub(super) fn counts_on(
-    state: &PartitionState,
-    why: &AfterRead,
-    brokers: &BTreeSet<BrokerId>,
-    live: &BTreeMap<BrokerId, Broker>,
-) -> bool {
-    let has_live = state.isr.iter().any(|id| live.contains_key(id));
-    let is_last = matches!(why, AfterRead::RemoveFromIsr(_)) && (state.isr.len() == 1 || !has_live);
+/// Whether `state` counts on one of `brokers`, which registered in other lives than `known` has them in. Where members go
+/// and none that is left is registered, or one alone is left, whoever comes back is counted on whatever it lost, under a
+/// higher leader epoch: nobody else can be.
+pub(super) fn counts_on(state: &PartitionState, why: &AfterRead, brokers: &BTreeSet<BrokerId>, known: &State) -> bool {
+    let has_known = state.isr.iter().any(|id| known.registration(*id).is_some());
+    let is_last = matches!(why, AfterRead::RemoveFromIsr(_)) && (state.isr.len() == 1 || !has_known);
     !is_last && state.isr.iter().any(|id| brokers.contains(id))
 }
 

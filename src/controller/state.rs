@@ -1,7 +1,6 @@
 //! All that the active controller knows: live brokers, topics with their partitions' leadership, pending deletions.
 //! Memory only, loaded from the metastore at each election (Kafka's `ControllerContext`).
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -117,12 +116,9 @@ impl State {
         self.names.get(&id)
     }
 
-    /// Live ones and suspects: in which life each broker was last seen registered.
-    pub fn registered(&self) -> Cow<'_, BTreeMap<BrokerId, Broker>> {
-        match self.suspects.is_empty() {
-            true => Cow::Borrowed(&self.live),
-            false => Cow::Owned(self.live.iter().chain(&self.suspects).map(|(id, one)| (*id, one.clone())).collect()),
-        }
+    /// The registration in which `broker` was last seen, live or a suspect: its epoch says in which life.
+    pub fn registration(&self, broker: BrokerId) -> Option<&Broker> {
+        self.live.get(&broker).or_else(|| self.suspects.get(&broker))
     }
 
     /// Whether `broker` is registered, not suspected and not about to stop.

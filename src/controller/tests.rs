@@ -9,6 +9,7 @@ use super::decide::{AfterRead, Event, Written};
 use super::election::Choice;
 use super::fence::{Fence, Lost, brokers_version_of};
 use super::message::{ControlBody, ControlRequest};
+use super::state::State;
 use super::testing::{Node, tree};
 use crate::cluster::{Broker, Registrar};
 use crate::config::BrokerConfig;
@@ -459,13 +460,14 @@ async fn no_state_is_written_that_counts_on_a_member_that_came_back_unseen() {
     let fence = Fence { store: Arc::clone(&node.eyes), epoch_version: version, brokers_version };
     let broker = |id: i32, epoch| Broker { id: BrokerId(id), rack: None, endpoints: BTreeMap::new(), epoch };
     let live = [(1, node.receiver.broker_epoch()), (2, epoch)];
-    let live: BTreeMap<BrokerId, Broker> = live.map(|(id, epoch)| (BrokerId(id), broker(id, epoch))).into();
+    let mut known = State::new(BrokerId(1), 1, true);
+    known.live = live.map(|(id, epoch)| (BrokerId(id), broker(id, epoch))).into();
     let writes = async |isr: &[i32], then: &AfterRead| {
         let tp = TopicPartition::new("t", 0);
         let read = fence.read_states(vec![tp.clone()]).await.unwrap();
         let now = read[0].1.clone().unwrap();
         let state = PartitionState { isr: isr.iter().copied().map(BrokerId).collect(), ..now.state };
-        match fence.write_states(vec![(tp, state, now.partition_epoch)], then.clone(), &live).await.unwrap() {
+        match fence.write_states(vec![(tp, state, now.partition_epoch)], then.clone(), &known).await.unwrap() {
             Event::StatesWritten { written, .. } => written[0].2,
             event => panic!("{event:?}"),
         }

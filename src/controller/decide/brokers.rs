@@ -21,8 +21,7 @@ pub(super) fn changed(state: &mut State, live: Vec<Broker>) -> Vec<Effect> {
     let (mut dead, dead_suspects) = (over(&state.live), over(&state.suspects));
     dead.extend(&dead_suspects);
     // A suspect that is registered as before is nothing new.
-    let registered = state.registered();
-    let is_new = |now: &Broker| registered.get(&now.id).is_none_or(|known| newer(now, known));
+    let is_new = |now: &Broker| state.registration(now.id).is_none_or(|known| newer(now, known));
     let started: Vec<Broker> = live.into_values().filter(is_new).collect();
     // What is put off from now on waits for the next news.
     let has_put_off = has_put_off(state);

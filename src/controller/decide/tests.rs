@@ -354,13 +354,12 @@ impl World {
             Effect::ReadUnclean(states) => Some(Event::UncleanRead { states, allowed: self.unclean.clone() }),
             Effect::WriteStates { writes, then } => {
                 let mut written = Vec::new();
-                let registered = self.state.registered();
-                let known = |id: &BrokerId| registered.get(id).map(|broker| broker.epoch);
+                let known = |id: &BrokerId| self.state.registration(*id).map(|broker| broker.epoch);
                 let unseen = self.registered.iter().filter(|(id, epoch)| known(id) != Some(**epoch));
                 let unseen = unseen.map(|(id, _)| *id).collect();
                 for (tp, state, version) in writes {
                     let outcome = match self.states.get_mut(&tp) {
-                        Some(_) if counts_on(&state, &then, &unseen, &registered) => {
+                        Some(_) if counts_on(&state, &then, &unseen, &self.state) => {
                             writeln!(out, "unseen {tp}").unwrap();
                             Written::Unseen
                         }

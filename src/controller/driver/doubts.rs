@@ -20,7 +20,7 @@ use super::{Driver, Parts};
 use crate::clock::Clock;
 use crate::cluster::peer::Connector;
 use crate::cluster::suspicion::{Cleared, Decision, Evidence, Incarnation, Proof, Registered, Rules, Suspicions};
-use crate::cluster::{Broker, Contacts, Conversation, RegistrationError, Session, read_registration, until_known};
+use crate::cluster::{Broker, Contacts, Conversation, RegistrationError, Session, read_broker, until_known};
 use crate::controller::decide::Event;
 use crate::controller::fence::Lost;
 use crate::controller::take_over::{Left, Office, TakeOver};
@@ -192,10 +192,8 @@ impl Asking {
     async fn read(&self, id: BrokerId) -> Option<Option<Registered>> {
         let store = self.session.store();
         until_known(&*store, || store.sync(paths::BROKER_IDS)).await.ok()?;
-        match read_registration(&*store, id).await {
-            Ok(found) => Some(
-                found.map(|(registration, stat)| self.seen(&Broker::from_registration(id, &registration, stat.czxid))),
-            ),
+        match read_broker(&*store, id).await {
+            Ok(found) => Some(found.map(|broker| self.seen(&broker))),
             Err(error @ RegistrationError::Malformed(_)) => {
                 tracing::error!(broker = %id, %error, "registration ignored");
                 None

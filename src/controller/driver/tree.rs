@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Driver;
 use super::watches::Watched;
-use crate::cluster::{Broker, read_registration, until_known};
+use crate::cluster::{Broker, RegistrationError, read_broker, until_known};
 use crate::controller::decide::{ElectionType, Event, LoadedTopic};
 use crate::controller::fence::{Lost, brokers_version_of};
 use crate::metastore::schema::{LogDirEvent, Malformed, PartitionList, ReassignPartitions, TopicAssignment, paths};
@@ -31,7 +31,7 @@ impl Driver {
                 let live = self.read_brokers().await?;
                 self.process(Event::BrokersChanged(live)).await
             }
-            Watched::Broker(id) => match self.read_broker(id).await? {
+            Watched::Broker(id) => match self.watch_broker(id).await? {
                 Some(broker) => self.process(Event::BrokerChanged(broker)).await,
                 None => Ok(()),
             },
@@ -168,15 +168,15 @@ impl Driver {
         let mut brokers = Vec::new();
         for name in names {
             let Ok(id) = name.parse().map(BrokerId) else { continue };
-            let known = self.term.as_ref().and_then(|term| term.state.registered().get(&id).map(|broker| broker.epoch));
+            let known = self.term.as_ref().and_then(|term| term.state.registration(id)).map(|broker| broker.epoch);
             let broker = match known {
                 // Its watch is still set unless the node was deleted since, and then it is told.
                 Some(epoch) => match self.peek_broker(id).await? {
                     Some(broker) if broker.epoch == epoch => Some(broker),
-                    Some(_) => self.read_broker(id).await?,
+                    Some(_) => self.watch_broker(id).await?,
                     None => None,
                 },
-                None => self.read_broker(id).await?,
+                None => self.watch_broker(id).await?,
             };
             brokers.extend(broker);
         }
@@ -200,7 +200,7 @@ impl Driver {
         Ok(())
     }
 
-    async fn read_broker(&mut self, id: BrokerId) -> Result<Option<Broker>, Lost> {
+    async fn watch_broker(&mut self, id: BrokerId) -> Result<Option<Broker>, Lost> {
         let store = self.parts.session.store();
         let path = paths::broker(id);
         let (stat, watch) = until_known(&*store, || store.exists_watch(&path)).await?;
@@ -213,9 +213,9 @@ impl Driver {
 
     async fn peek_broker(&mut self, id: BrokerId) -> Result<Option<Broker>, Lost> {
         let store = self.parts.session.store();
-        match read_registration(&*store, id).await {
-            Ok(found) => Ok(found.map(|(registration, stat)| Broker::from_registration(id, &registration, stat.czxid))),
-            Err(crate::cluster::RegistrationError::Store(error)) => Err(error.into()),
+        match read_broker(&*store, id).await {
+            Ok(found) => Ok(found),
+            Err(RegistrationError::Store(error)) => Err(error.into()),
             Err(error) => {
                 tracing::error!(broker = %id, %error, "registration ignored");
                 Ok(None)

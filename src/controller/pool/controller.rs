@@ -280,11 +280,10 @@ impl Controller {
         if stored.version != version && !off.has(Rule::B10) {
             return Written::Conflict;
         }
-        let registered = self.state.registered();
-        let known = |id: &BrokerId| registered.get(id).map(|broker| broker.epoch);
+        let known = |id: &BrokerId| self.state.registration(*id).map(|broker| broker.epoch);
         let unseen = store.registrations.iter().filter(|(id, epoch)| known(id) != Some(**epoch));
         let unseen = unseen.map(|(id, _)| *id).collect();
-        if counts_on(state, then, &unseen, &registered) && !off.has(Rule::Lives) {
+        if counts_on(state, then, &unseen, &self.state) && !off.has(Rule::Lives) {
             return Written::Unseen;
         }
         Written::Done { version: store.set(tp.partition, state.clone()) }
