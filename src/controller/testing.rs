@@ -117,6 +117,18 @@ impl Node {
 
     /// Without waiting for word from a controller.
     pub async fn begin(id: i32, tree: Arc<EmbeddedStore>, dir: &std::path::Path, config: BrokerConfig) -> Node {
+        let sessions = Arc::new(TreeSessions(tree.clone()));
+        Node::begin_through(sessions, id, tree, dir, config).await
+    }
+
+    /// As [`Node::begin`], with other sessions of `tree`.
+    pub async fn begin_through(
+        sessions: Arc<dyn Sessions>,
+        id: i32,
+        tree: Arc<EmbeddedStore>,
+        dir: &std::path::Path,
+        config: BrokerConfig,
+    ) -> Node {
         let id = BrokerId(id);
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(1_000));
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(7));
@@ -130,7 +142,7 @@ impl Node {
             ensure_path(&*eyes, path).await.unwrap();
         }
         logs.load(&|_| None).unwrap();
-        let session = Arc::new(Session::open(Arc::new(TreeSessions(tree.clone()))).await.unwrap());
+        let session = Arc::new(Session::open(sessions).await.unwrap());
         let cluster = Arc::new(Cluster::new(Snapshot::default()));
         let configs = Arc::new(DynamicConfigs::default());
         let around = Surroundings {

@@ -9,7 +9,7 @@ use super::questions::Answer;
 use super::watches::{Watched, Watches};
 use super::{Driver, Term};
 use crate::cluster::suspicion::Incarnation;
-use crate::cluster::{settle, until_known};
+use crate::cluster::{registered, settle, until_known};
 use crate::controller::decide::{Context, Event};
 use crate::controller::fence::{Fence, Lost};
 use crate::controller::state::State;
@@ -81,8 +81,6 @@ impl Driver {
                 return self.look_at_brokers().await;
             }
             if let Some((epoch, epoch_version)) = self.elect(&*store).await? {
-                let (_, watch) = until_known(&*store, || store.exists_watch(paths::CONTROLLER)).await?;
-                self.watches.arm(Watched::Controller, watch);
                 return self.take_office(store, epoch, epoch_version).await;
             }
         }
@@ -125,8 +123,7 @@ impl Driver {
     /// Makes this broker the controller in place of one that is suspected, if that one is, and if it may.
     pub(super) async fn take_over(&mut self, suspect: Incarnation) -> Result<(), Lost> {
         let store = self.parts.session.store();
-        let path = paths::broker(suspect.id);
-        let registered = until_known(&*store, || store.exists(&path)).await?;
+        let registered = registered(&*store, suspect.id).await?;
         let Some(stat) = registered.filter(|stat| stat.czxid == suspect.czxid) else { return Ok(()) };
         let (epoch, epoch_version) = read_epoch(&*store).await?;
         let office = Office { epoch, epoch_version, holder: holder(&*store).await? };
@@ -148,18 +145,21 @@ impl Driver {
             Taken::TooLate | Taken::Vacant | Taken::Failed => None,
         };
         match (won, answer) {
-            (Some((epoch, epoch_version)), _) => {
-                let (_, watch) = until_known(&*store, || store.exists_watch(paths::CONTROLLER)).await?;
-                self.watches.arm(Watched::Controller, watch);
-                self.take_office(store, epoch, epoch_version).await
-            }
+            (Some((epoch, epoch_version)), _) => self.take_office(store, epoch, epoch_version).await,
             (None, Err(MultiError { error: Error::SessionExpired, .. })) => Err(Lost::Expired),
             // What became of the node is told by the watch on it.
             (None, _) => Ok(()),
         }
     }
 
+    /// What was won may be lost by now. The watch is set before anything is read: what a successor writes from then on ends
+    /// the term, however much of it was read.
     async fn take_office(&mut self, store: Arc<dyn Metastore>, epoch: i32, epoch_version: i32) -> Result<(), Lost> {
+        let (holder, watch) = until_known(&*store, || store.exists_watch(paths::CONTROLLER)).await?;
+        if holder.is_none_or(|stat| stat.ephemeral_owner != store.session_id()) {
+            return Err(Lost::Moved);
+        }
+        self.watches.arm(Watched::Controller, watch);
         tracing::info!(epoch, "elected as controller");
         let fence = Fence { store, epoch_version, brokers_version: -1 };
         let state = State::new(self.parts.broker, epoch, self.parts.config.delete_topic_enable);

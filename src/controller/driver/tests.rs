@@ -1,13 +1,19 @@
 //! What old tools, old brokers and operators with an editor write into the tree.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use crate::config::BrokerConfig;
 use crate::controller::testing::{Node, tree};
-use crate::metastore::CreateMode;
-use crate::types::TopicId;
+use crate::metastore::embedded::EmbeddedStore;
+use crate::metastore::schema::{Controller, ControllerEpoch, paths};
+use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult, SessionState, Sessions, Stat, Watch};
+use crate::types::{BrokerId, TopicId};
 
 impl Node {
     async fn write(&self, path: &str, data: impl Into<Bytes>) {
@@ -148,4 +154,91 @@ async fn the_balance_of_leaders_is_looked_at_again_and_again() {
             changes.changed().await.unwrap();
         }
     }
+}
+
+/// Sessions whose first election is followed at once by that of broker 9.
+#[derive(Clone)]
+struct Dethroned {
+    inner: Arc<dyn Metastore>,
+    tree: Arc<EmbeddedStore>,
+    successor: Arc<dyn Metastore>,
+    done: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Sessions for Dethroned {
+    async fn open_session(&self) -> Result<Arc<dyn Metastore>, Error> {
+        Ok(Arc::new(Dethroned { inner: self.tree.session(), ..self.clone() }))
+    }
+}
+
+#[async_trait]
+impl Metastore for Dethroned {
+    async fn multi(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, MultiError> {
+        let elects = ops.iter().any(|op| matches!(op, Op::Create { path, .. } if path == paths::CONTROLLER));
+        let results = self.inner.multi(ops).await?;
+        if elects && !self.done.swap(true, Ordering::SeqCst) {
+            let own = Controller { broker_id: BrokerId(9), timestamp_ms: 0, kraft_controller_epoch: -1 };
+            let (path, data) = (paths::CONTROLLER.to_owned(), Some(own.encode()));
+            let ops = vec![
+                Op::Set { path: paths::CONTROLLER_EPOCH.into(), data: ControllerEpoch(7).encode(), version: -1 },
+                Op::Delete { path: path.clone(), version: -1 },
+                Op::Create { path, data, mode: CreateMode::Ephemeral },
+            ];
+            self.successor.multi(ops).await?;
+        }
+        Ok(results)
+    }
+    async fn create(&self, path: &str, data: Option<Bytes>, mode: CreateMode) -> Result<String, Error> {
+        self.inner.create(path, data, mode).await
+    }
+    async fn get(&self, path: &str) -> Result<(Bytes, Stat), Error> {
+        self.inner.get(path).await
+    }
+    async fn get_watch(&self, path: &str) -> Result<(Bytes, Stat, Watch), Error> {
+        self.inner.get_watch(path).await
+    }
+    async fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
+        self.inner.exists(path).await
+    }
+    async fn exists_watch(&self, path: &str) -> Result<(Option<Stat>, Watch), Error> {
+        self.inner.exists_watch(path).await
+    }
+    async fn children(&self, path: &str) -> Result<Vec<String>, Error> {
+        self.inner.children(path).await
+    }
+    async fn children_watch(&self, path: &str) -> Result<(Vec<String>, Watch), Error> {
+        self.inner.children_watch(path).await
+    }
+    async fn set(&self, path: &str, data: Bytes, version: i32) -> Result<Stat, Error> {
+        self.inner.set(path, data, version).await
+    }
+    async fn delete(&self, path: &str, version: i32) -> Result<(), Error> {
+        self.inner.delete(path, version).await
+    }
+    async fn sync(&self, path: &str) -> Result<(), Error> {
+        self.inner.sync(path).await
+    }
+    fn session_id(&self) -> i64 {
+        self.inner.session_id()
+    }
+    fn session_states(&self) -> watch::Receiver<SessionState> {
+        self.inner.session_states()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_office_that_is_lost_before_it_is_taken_is_not_taken() {
+    let (tree, dir) = (tree(), tempfile::tempdir().unwrap());
+    let successor = tree.session();
+    let sessions =
+        Dethroned { inner: tree.session(), tree: tree.clone(), successor: successor.clone(), done: Arc::default() };
+    let node = Node::begin_through(Arc::new(sessions), 1, tree.clone(), dir.path(), BrokerConfig::default()).await;
+    // On a clock that moves only when everybody waits.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(node.node(paths::CONTROLLER).await.unwrap().0.contains(r#""brokerid":9"#));
+    assert!(!node.controller.is_active(), "two take themselves for the controller");
+    assert!(node.sent.lock().is_empty(), "nobody is told anything");
+    tree.expire(successor.session_id()).await.unwrap();
+    node.until(|snapshot| snapshot.controller == Some(BrokerId(1))).await;
 }
