@@ -50,6 +50,22 @@ impl Log {
         self.records.binary_search_by_key(&offset, |record| record.offset).ok().map(|i| &self.records[i])
     }
 
+    /// The value at an offset, if it holds a record there that is no control record.
+    pub fn value_at(&self, offset: i64) -> Option<&str> {
+        self.at(offset)?.value.as_deref()
+    }
+
+    /// What it holds but control records, each with its record.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &At<Stored>)> {
+        self.records.iter().filter_map(|record| Some((record.value.as_deref()?, record)))
+    }
+
+    /// The offset that the send was given, if it is there.
+    pub fn keeps(&self, send: &Send) -> Option<i64> {
+        let Outcome::Stored { offset } = send.outcome else { return None };
+        (self.value_at(offset) == Some(&send.value)).then_some(offset)
+    }
+
     /// What it holds at an offset, or lacks there.
     pub fn fact(&self, partition: &Partition, offset: i64) -> Fact {
         let broker = self.broker;

@@ -22,7 +22,7 @@ fn lost_somewhere(partition: &Partition, scene: &Scene, log: &Log) -> Vec<Violat
     if scene.compacted || log.log_start_offset > 0 {
         return Vec::new();
     }
-    let held: HashSet<&str> = log.records.iter().filter_map(|record| record.value.as_deref()).collect();
+    let held: HashSet<&str> = log.values().map(|(value, _)| value).collect();
     let told = scene.sends.iter().filter(|send| send.acks == Acks::All && send.outcome == Outcome::StoredBefore);
     let lost = told.filter(|send| !held.contains(send.value.as_str()));
     lost.map(|send| Violation {
@@ -40,19 +40,11 @@ fn lost(partition: &Partition, scene: &Scene, log: &Log, send: &At<Send>) -> Opt
     if send.acks != Acks::All || scene.may_be_gone(log, offset, send.key.as_deref()) {
         return None;
     }
-    let held = log.at(offset).and_then(|record| record.value.as_ref());
-    (held != Some(&send.value)).then(|| Violation {
+    log.keeps(send).is_none().then(|| Violation {
         says: format!("{} of {partition} is lost", send.value),
         facts: vec![
             send.fact(format!("{} was told that {} is at offset {offset}, acks=all", send.client, send.value)),
             log.fact(partition, offset),
         ],
     })
-}
-
-/// Whether an acknowledged send is at its offset in the end.
-pub fn kept(log: &Log, send: &Send) -> Option<i64> {
-    let Outcome::Stored { offset } = send.outcome else { return None };
-    let held = log.at(offset).and_then(|record| record.value.as_ref());
-    (held == Some(&send.value)).then_some(offset)
 }

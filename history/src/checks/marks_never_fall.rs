@@ -61,7 +61,7 @@ fn above(partition: &Partition, scene: &Scene) -> Vec<Violation> {
 fn missing(partition: &Partition, scene: &Scene) -> Vec<Violation> {
     let Some(log) = &scene.leader else { return Vec::new() };
     let gone = |record: &Polled| {
-        log.at(record.offset).and_then(|held| held.value.as_ref()) != Some(&record.value)
+        log.value_at(record.offset) != Some(&record.value)
             && !scene.may_be_gone(log, record.offset, record.key.as_deref())
     };
     let violation = |(poll, record): (&At<Poll>, &Polled)| Violation {

@@ -5,7 +5,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::checks::acknowledged_is_kept::kept;
 use crate::event::{Partition, Send};
 use crate::story::{At, Log, Scene, Story};
 use crate::verdict::{Fact, Violation};
@@ -24,7 +23,7 @@ pub fn judge(story: &Story) -> Vec<Violation> {
 type Kept<'a> = (i64, &'a At<Send>);
 
 fn kept_sends<'a>(scene: &'a Scene, log: &Log) -> Vec<Kept<'a>> {
-    scene.sends.iter().filter_map(|send| Some((kept(log, send)?, send))).collect()
+    scene.sends.iter().filter_map(|send| Some((log.keeps(send)?, send))).collect()
 }
 
 fn fact((offset, send): &Kept<'_>) -> Fact {

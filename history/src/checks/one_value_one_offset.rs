@@ -40,11 +40,9 @@ fn sayings(scene: &Scene) -> Vec<Said<'_>> {
         all.push(Said { offset: record.offset, value: &record.value, line: poll.line, by });
     }
     if let Some(log) = &scene.leader {
-        for record in &log.records {
-            if let Some(value) = &record.value {
-                let by = format!("broker {} holds", log.broker);
-                all.push(Said { offset: record.offset, value, line: record.line, by });
-            }
+        for (value, record) in log.values() {
+            let by = format!("broker {} holds", log.broker);
+            all.push(Said { offset: record.offset, value, line: record.line, by });
         }
     }
     all

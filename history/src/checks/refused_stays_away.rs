@@ -27,8 +27,7 @@ pub fn judge(story: &Story) -> Vec<Violation> {
             seen(&record.value, poll.fact(format!("{} read it at offset {}", poll.client, record.offset)));
         }
         if let Some(log) = &scene.leader {
-            for record in &log.records {
-                let Some(value) = &record.value else { continue };
+            for (value, record) in log.values() {
                 seen(value, record.fact(format!("broker {} holds it at offset {}", log.broker, record.offset)));
             }
         }

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::checks::acknowledged_is_kept::kept;
 use crate::event::{End, Partition, Poll, Send};
 use crate::story::{At, Scene, Story};
 use crate::verdict::{Fact, Violation};
@@ -41,7 +40,7 @@ impl<'a> Seen<'a> {
         let sent: HashMap<&str, &At<Send>> =
             scene.sends.iter().filter(in_transaction).map(|send| (send.value.as_str(), send)).collect();
         let log = scene.leader.as_ref();
-        let held = |send: &'a At<Send>| Some((log.and_then(|log| kept(log, send))?, send));
+        let held = |send: &'a At<Send>| Some((log?.keeps(send)?, send));
         let mut by_offset: Vec<(i64, &At<Send>)> = scene.sends.iter().filter(in_transaction).filter_map(held).collect();
         by_offset.sort_by_key(|(offset, _)| *offset);
         for poll in scene.all_polls().filter(|poll| poll.read_committed) {
@@ -103,8 +102,7 @@ fn outputs<'a>(seen: &Seen<'_>, story: &'a Story) -> BTreeMap<(&'a str, &'a str)
     let mut made: BTreeMap<_, Vec<&At<Send>>> = BTreeMap::new();
     for (partition, scene) in &story.scenes {
         let log = scene.leader.as_ref();
-        let held: Option<HashSet<&str>> =
-            log.map(|log| log.records.iter().filter_map(|record| record.value.as_deref()).collect());
+        let held: Option<HashSet<&str>> = log.map(|log| log.values().map(|(value, _)| value).collect());
         for send in &scene.sends {
             let (Some(input), Some(transaction)) = (&send.input, &send.transaction) else { continue };
             let counts = match story.end(transaction) {
