@@ -1,17 +1,25 @@
 //! Whole brokers that are killed and started again while ZooKeeper still holds their sessions.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kafka_protocol::messages::MetadataResponse;
-use klamm::broker::RunError;
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use kafka_protocol::messages::{ApiVersionsRequest, MetadataResponse};
+use klamm::broker::{self, RunError, Store};
 use klamm::cluster::RegistrationError;
-use klamm::metastore::Stat;
-use klamm::sim::brokers::{Remains, SimBroker, World};
+use klamm::metastore::embedded::EmbeddedStore;
+use klamm::metastore::{CreateMode, Stat};
+use klamm::net::{Incoming, Listener};
+use klamm::sim::brokers::{Inline, Remains, SimBroker, World};
 use klamm::sim::disk::{Keep, SimDisk};
+use klamm::sim::net::SimNet;
+use klamm::spawn::Shutdown;
 use klamm::storage::disk::Disk;
 use klamm::storage::machine::Machine;
+use tokio::io::DuplexStream;
 
 #[path = "support/sim_client.rs"]
 mod sim_client;
@@ -257,5 +265,84 @@ fn a_life_of_which_nothing_is_known_is_waited_for() {
         scene.serves(3, broker).await;
         scene.is_sound().await;
         scene.trio.stop().await;
+    });
+}
+
+/// A listener that notes whether its broker was registered when it began to listen, and asks it something at once.
+struct Observed {
+    inner: Box<dyn Listener>,
+    world: (SimNet, Arc<EmbeddedStore>),
+    registered: Arc<Mutex<Vec<bool>>>,
+    asked: Arc<Mutex<Option<DuplexStream>>>,
+}
+
+#[async_trait]
+impl Listener for Observed {
+    fn name(&self) -> Arc<str> {
+        self.inner.name()
+    }
+    fn address(&self) -> String {
+        self.inner.address()
+    }
+    fn port(&self) -> u16 {
+        self.inner.port()
+    }
+    fn start(&self) -> io::Result<()> {
+        let (net, tree) = &self.world;
+        let session = tree.session();
+        let stat = session.exists("/brokers/ids/1").now_or_never().expect("a tree in memory does not wait");
+        self.registered.lock().expect("no panic").push(stat.expect("a tree in memory").is_some());
+        self.inner.start()?;
+        *self.asked.lock().expect("no panic") = Some(net.connect(self.port())?);
+        Ok(())
+    }
+    async fn accept(&self) -> io::Result<Incoming> {
+        self.inner.accept().await
+    }
+}
+
+/// Its ports are taken before anything else is done, refuse while it is not registered, and answer whom they let in: what
+/// asks the port whether the broker serves is told the truth.
+#[test]
+fn a_broker_registers_before_it_listens_and_listens_when_it_serves() {
+    run(async {
+        let world = World::new(31);
+        let (_stop, shutdown) = Shutdown::new();
+        let disk = SimDisk::new(world.clock.clone());
+        let store = Store::Sessions(Arc::new(world.tree.clone()));
+        let mut parts = world.parts(store, 1, &disk, &[], Arc::new(Inline), shutdown).expect("a configuration");
+        let inner = parts.listeners.pop().expect("a listener");
+        let (registered, asked) = (Arc::default(), Arc::default());
+        let observed = Observed {
+            inner,
+            world: (world.net.clone(), world.tree.clone()),
+            registered: Arc::clone(&registered),
+            asked: Arc::clone(&asked),
+        };
+        parts.listeners.push(Box::new(observed));
+        // Another session has its id for a while.
+        let former = world.tree.session();
+        for path in ["/brokers", "/brokers/ids"] {
+            former.create(path, None, CreateMode::Persistent).await.expect("a node");
+        }
+        former.create("/brokers/ids/1", None, CreateMode::Ephemeral).await.expect("a node");
+        let running = tokio::spawn(broker::run(parts));
+        for _ in 0..50 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let refused = world.net.connect(World::port(1)).expect_err("not registered");
+            assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        }
+        assert!(disk.tree().contains_key(Path::new("/broker1/meta.properties")), "it has come as far as it can");
+        assert_eq!(*registered.lock().expect("no panic"), [false; 0]);
+        former.delete("/brokers/ids/1", -1).await.expect("a node");
+        let mut client = Client::connect(&world, 1).await;
+        assert_eq!(*registered.lock().expect("no panic"), [true]);
+        let first = asked.lock().expect("no panic").take().expect("it was let in");
+        let mut first = std::mem::replace(&mut client.stream, first);
+        assert_eq!(client.ask(0, ApiVersionsRequest::default()).await.error_code, 0, "whoever is let in is served");
+        std::mem::swap(&mut client.stream, &mut first);
+        client.metadata_until(|metadata| metadata.controller_id == 1).await;
+        drop((client, first, _stop));
+        running.await.expect("no panic").expect("an orderly end");
     });
 }
