@@ -424,6 +424,8 @@ async fn a_topic_in_a_directory_that_stands_still_is_deleted() {
     let gone = tokio::time::timeout(Duration::from_secs(60), gone).await;
     gone.expect("a deletion waits for a disk");
     assert!(!append.is_finished(), "the directory stands still");
+    // As another process would find it, were this one killed now.
+    let promised = disk.fork();
 
     // The controller has more to say, and broker 1 obeys. Of two more one goes where there are fewest, which is on hold.
     for topic in ["c", "d"] {
@@ -450,11 +452,42 @@ async fn a_topic_in_a_directory_that_stands_still_is_deleted() {
     written(&mut writer, "a").await;
     let topics = writer.metadata().await.topics;
     let again = topics.iter().find(|topic| topic.name.as_ref().is_some_and(|it| it.as_str() == "a")).unwrap();
-    assert_eq!(writer.fetch(again.topic_id).await, [b"led"]);
+    let id = again.topic_id;
+    assert_eq!(writer.fetch(id).await, [b"led"]);
     drop((client, writer));
-    second.stop().await.unwrap().unwrap();
     stop.request();
     tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
+    is_kept_aside(&world, &server, promised, stalled, id).await;
+    second.stop().await.unwrap().unwrap();
+}
+
+/// Broker 1 was killed between the promise and the deletion: it finds the replica of a topic that is no more. A Kafka 3.9.1
+/// keeps what no topic of its ZooKeeper claims, and serves it to nobody; one of the same name it cannot host then. Here that
+/// one is made beside it, and has nothing of it.
+async fn is_kept_aside(world: &World, server: &Server, promised: SimDisk, dir: &'static str, id: uuid::Uuid) {
+    let strays = |disk: &SimDisk| -> Vec<String> {
+        let names = disk.list(Path::new(dir)).unwrap().into_iter().map(|entry| entry.name);
+        names.filter(|name| name.starts_with("a-0.") && name.ends_with("-stray")).collect()
+    };
+    assert_eq!((lies_in(&promised, "a"), strays(&promised).len()), (Some(dir), 0));
+    let mut settings = SETTINGS.map(str::to_owned).to_vec();
+    settings.push("log.dirs=/broker1/one,/broker1/two".to_owned());
+    let mut kept = None;
+    // Nothing changes with the next start.
+    for _ in 0..2 {
+        let store = Store::Sessions(ensemble(server, Arc::new(Inline)));
+        let first = world.start_with(store, 1, Some(promised.clone()), &settings).unwrap();
+        let mut client = Client::connect(world, 1).await;
+        let whole = |told: &MetadataResponse| named(told, "a").is_some_and(|a| a.partitions[0].isr_nodes.len() == 2);
+        assert_eq!(named(&client.metadata_until(whole).await, "a").unwrap().topic_id, id);
+        let mut leader = Client::connect(world, 2).await;
+        assert_eq!(leader.fetch(id).await, [b"led"]);
+        let names = strays(&promised);
+        assert_eq!(names.len(), 1);
+        assert_eq!(*kept.get_or_insert(names.clone()), names);
+        drop((client, leader));
+        first.stop().await.unwrap().unwrap();
+    }
 }
 
 /// As in the first, but broker 1 follows.

@@ -447,7 +447,8 @@ impl PartitionTable {
 
     /// Answers for `deletion`, a [`PartitionTable::stop_replica`] with `delete` whatever the epoch, before it is done: the
     /// replica is out of the table when this returns, and what was queued before it brings it back no more. Waits for no
-    /// disk. A broker that ends before the deletion is done leaves a directory that no topic claims.
+    /// disk. A broker that ends before the deletion is done leaves a directory that no topic claims: it stays, as in Kafka with
+    /// ZooKeeper, and is moved aside where a topic of that name is made.
     pub fn promise_deletion(&self, tp: &TopicPartition, deletion: &Weak<Deletion>) {
         if self.promised.promise(tp, deletion, || self.remove(tp)) {
             self.fetch_no_longer(tp);
