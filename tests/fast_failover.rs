@@ -349,6 +349,7 @@ fn a_suspect_is_nothing_new_when_another_broker_joins() {
     });
 }
 
+/// Its connections end as those of a dead one do, and whoever asks finds that its port takes connections.
 #[test]
 fn who_stands_still_is_not_taken_for_dead() {
     run(async {
@@ -359,7 +360,10 @@ fn who_stands_still_is_not_taken_for_dead() {
                 [trio.world.net.way(Id(other), World::port(3)), trio.world.net.way(Id(3), World::port(other))]
             })
             .collect();
-        ways.iter().for_each(|way| way.stall());
+        for way in &ways {
+            way.stall();
+            way.cut();
+        }
         tokio::time::sleep(Duration::from_secs(5)).await;
         ways.iter().for_each(|way| way.heal());
         let metadata = trio.client(2).metadata().await;
