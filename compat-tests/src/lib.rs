@@ -28,6 +28,7 @@ pub mod record;
 pub mod records;
 pub mod twin;
 pub mod wait;
+pub mod worker;
 pub mod znodes;
 pub mod zookeeper;
 

@@ -26,6 +26,7 @@ mod power_loss;
 mod python;
 mod sarama;
 mod scores;
+mod steady;
 mod suites;
 mod tools;
 mod tools_twin;

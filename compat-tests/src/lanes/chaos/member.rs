@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
 use history::event::{Commit, Committed, Event, Outcome, Partition, Poll, Polled, Seek};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::RDKafkaErrorCode;
@@ -15,6 +14,7 @@ use rdkafka::{ClientConfig, ClientContext, Message, Offset, TopicPartitionList};
 
 use super::chronicle::Chronicle;
 use crate::wait::until;
+use crate::worker::Worker;
 
 /// Records between commits.
 const BATCH: usize = 50;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 pub struct Member {
     told: Arc<Told>,
-    thread: Option<JoinHandle<Result<()>>>,
+    worker: Worker,
 }
 
 struct Told {
@@ -34,7 +34,7 @@ struct Told {
     client: String,
     group: String,
     topic: String,
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
     reads: Mutex<BTreeMap<i32, Read>>,
 }
 
@@ -186,20 +186,21 @@ impl Member {
             client: format!("member-of-{topic}"),
             group,
             topic: topic.to_owned(),
-            stop: AtomicBool::new(false),
+            stop: Arc::default(),
             reads: Mutex::default(),
         });
         let consumer: BaseConsumer<Telling> = config.create_with_context(Telling(Arc::clone(&told)))?;
         consumer.subscribe(&[topic])?;
         let reading = Arc::clone(&told);
-        let thread = thread::spawn(move || read(&consumer, &reading));
-        Ok(Member { told, thread: Some(thread) })
+        let work = move |stop: &AtomicBool| read(&consumer, &reading, stop);
+        let worker = Worker::listening("a member", Arc::clone(&told.stop), work);
+        Ok(Member { told, worker })
     }
 
     /// Waits until it has been given all below these ends.
     pub fn await_offsets(&self, ends: &BTreeMap<i32, i64>) -> Result<()> {
         until("the group has read everything", PATIENCE, || {
-            ensure!(self.thread.as_ref().is_some_and(|thread| !thread.is_finished()), "its member has given up");
+            self.worker.is_at_work()?;
             let reads = self.told.reads();
             for (partition, &end) in ends {
                 let next = reads.get(partition).map(|read| read.next);
@@ -214,23 +215,13 @@ impl Member {
 
     /// An error where it was told what no member may be told.
     pub fn stop(&mut self) -> Result<()> {
-        self.told.stop.store(true, Ordering::Relaxed);
-        match self.thread.take() {
-            Some(thread) => thread.join().map_err(|_| anyhow!("a member panicked"))?,
-            None => Ok(()),
-        }
+        self.worker.stop()
     }
 }
 
-impl Drop for Member {
-    fn drop(&mut self) {
-        self.told.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-fn read(consumer: &BaseConsumer<Telling>, told: &Told) -> Result<()> {
+fn read(consumer: &BaseConsumer<Telling>, told: &Told, stop: &AtomicBool) -> Result<()> {
     let mut since_commit = 0;
-    while !told.stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         match consumer.poll(POLL) {
             Some(Ok(record)) => {
                 let value = String::from_utf8_lossy(record.payload().unwrap_or_default()).into_owned();

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use history::event::{Event, Partition, Poll, Polled};
 use kafka_protocol::messages::{ApiKey, MetadataRequest, RequestKind, ResponseKind};
 use uuid::Uuid;
@@ -15,6 +15,7 @@ use crate::raw::Connection;
 use crate::records;
 use crate::twin::requests::{at, fetch, fetch_topic, metadata_topic, text};
 use crate::wait::until;
+use crate::worker::Worker;
 
 /// For a connection, and for an answer: a broker that is stopped or cut off is given up after that.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -32,14 +33,13 @@ const OFFSET_OUT_OF_RANGE: i16 = 1;
 pub struct Reader {
     at: Partition,
     next: Arc<AtomicI64>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<()>>>,
+    worker: Worker,
 }
 
 impl Reader {
     /// Reads a partition from its beginning; `brokers` are all there are.
     pub fn start(chronicle: &Arc<Chronicle>, brokers: Vec<String>, at: Partition) -> Reader {
-        let (next, stop) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
+        let next = Arc::new(AtomicI64::new(0));
         let mut reading = Reading {
             chronicle: Arc::clone(chronicle),
             brokers,
@@ -48,15 +48,13 @@ impl Reader {
             next: Arc::clone(&next),
             shown: (-1, 0),
         };
-        let until = Arc::clone(&stop);
-        let thread = thread::spawn(move || reading.read_until(&until));
-        Reader { at, next, stop, thread: Some(thread) }
+        Reader { at, next, worker: Worker::start("a reader", move |stop| reading.read_until(stop)) }
     }
 
     /// Waits until it has been given all below `end`.
     pub fn await_offset(&self, end: i64) -> Result<()> {
         until(&format!("everything in {} is read", self.at), PATIENCE, || {
-            ensure!(self.thread.as_ref().is_some_and(|thread| !thread.is_finished()), "the reader has given up");
+            self.worker.is_at_work()?;
             let next = self.next.load(Ordering::Relaxed);
             ensure!(next >= end, "it has come to {next} of {end}");
             Ok(())
@@ -65,17 +63,7 @@ impl Reader {
 
     /// An error where it was told what no reader may be told.
     pub fn stop(&mut self) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        match self.thread.take() {
-            Some(thread) => thread.join().map_err(|_| anyhow!("a reader panicked"))?,
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.worker.stop()
     }
 }
 

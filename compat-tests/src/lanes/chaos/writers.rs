@@ -1,19 +1,20 @@
 //! librdkafka producers that write all the time and put down what they were told of each record.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, ensure};
 use history::event::{Acks, Event, Outcome, Partition, Send};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext, PurgeConfig};
 use rdkafka::{ClientConfig, ClientContext, Message};
 
 use super::chronicle::Chronicle;
+use crate::lanes::steady;
 use crate::wait::until;
+use crate::worker::Worker;
 
 /// Between records of a producer.
 const PACE: Duration = Duration::from_millis(4);
@@ -24,8 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub struct Writer {
     topic: String,
     told: Arc<Told>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<()>>>,
+    worker: Worker,
 }
 
 /// A producer's context: others look at it while it works.
@@ -134,17 +134,16 @@ impl Writer {
             flow: Mutex::default(),
         });
         let producer: BaseProducer<Telling> = config.create_with_context(Telling(Arc::clone(&told)))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (ledger, until, into) = (Arc::clone(&told), Arc::clone(&stop), topic.to_owned());
-        let thread = thread::spawn(move || write(&producer, &ledger, &into, partitions, &until));
-        Ok(Writer { topic: topic.to_owned(), told, stop, thread: Some(thread) })
+        let (ledger, into) = (Arc::clone(&told), topic.to_owned());
+        let worker = Worker::start("a producer", move |stop| write(&producer, &ledger, &into, partitions, stop));
+        Ok(Writer { topic: topic.to_owned(), told, worker })
     }
 
     /// Waits until each of so many partitions acknowledges something from now on.
     pub fn await_flow(&self, partitions: i32) -> Result<()> {
         let now = Instant::now();
         until("every partition acknowledges records", PATIENCE, || {
-            ensure!(self.thread.as_ref().is_some_and(|thread| !thread.is_finished()), "the producer has given up");
+            self.worker.is_at_work()?;
             let flow = self.told.flow();
             for partition in 0..partitions {
                 let flows = flow.partitions.get(&partition).is_some_and(|pace| pace.last > now);
@@ -176,41 +175,19 @@ impl Writer {
 
     /// Lets it finish what it has begun.
     pub fn stop(&mut self) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        match self.thread.take() {
-            Some(thread) => thread.join().map_err(|_| anyhow!("a producer panicked"))?,
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.worker.stop()
     }
 }
 
 fn write(producer: &BaseProducer<Telling>, told: &Told, topic: &str, partitions: i32, stop: &AtomicBool) -> Result<()> {
-    let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
+    steady::write(producer, stop, PACE, |number| {
         let partition = (number % partitions as u64) as i32;
         let at = Partition { topic: topic.to_owned(), partition };
         let value = format!("{topic}:{number}");
         let sent = Sent { number, from_us: told.chronicle.now_us(), at, value: value.clone() };
         let record = BaseRecord::with_opaque_to(topic, Box::new(sent)).partition(partition).key("").payload(&value);
-        match producer.send(record) {
-            Ok(()) => number += 1,
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {}
-            Err((error, _)) => return Err(error.into()),
-        }
-        if let Some((code, reason)) = producer.client().fatal_error() {
-            return Err(anyhow!("{code}: {reason}"));
-        }
-        let next = Instant::now() + PACE;
-        while let Some(rest) = next.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
-            producer.poll(rest);
-        }
-    }
+        producer.send(record).map_err(|(error, _)| error)
+    })?;
     let finished = producer.flush(PATIENCE);
     // What is left was not answered, and is put down as that.
     producer.purge(PurgeConfig::default().queue().inflight());

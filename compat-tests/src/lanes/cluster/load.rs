@@ -1,19 +1,19 @@
 //! Two librdkafka producers that write all the time and know what was acknowledged, and when.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::{ClientConfig, ClientContext, Message};
 
 use crate::cluster::Cluster;
-use crate::lanes::load;
+use crate::lanes::{load, steady};
 use crate::wait::until;
+use crate::worker::Worker;
 
 /// Written with acks=all by an idempotent producer.
 pub const ALL: &str = "acks-all";
@@ -86,12 +86,11 @@ impl ProducerContext for Listening {
 struct Writer {
     topic: &'static str,
     ledger: Arc<Ledger>,
-    thread: Option<JoinHandle<Result<()>>>,
+    worker: Worker,
 }
 
 /// Both producers at work. They stop when told, or dropped.
 pub struct Load {
-    stop: Arc<AtomicBool>,
     writers: Vec<Writer>,
 }
 
@@ -109,8 +108,7 @@ pub struct Cost {
 impl Load {
     /// The topics are there already.
     pub fn start(cluster: &Cluster) -> Result<Load> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut load = Load { stop: Arc::clone(&stop), writers: Vec::new() };
+        let mut load = Load { writers: Vec::new() };
         let idempotent = [("enable.idempotence", "true"), ("acks", "all")];
         // Only one request at a time, or retries would put records out of their order.
         let leader_only = [("acks", "1"), ("max.in.flight.requests.per.connection", "1")];
@@ -123,9 +121,8 @@ impl Load {
                 config.set(key, value);
             }
             let producer: BaseProducer<Listening> = config.create_with_context(Listening(Arc::clone(&ledger)))?;
-            let stop = Arc::clone(&stop);
-            let thread = thread::spawn(move || write(&producer, topic, &stop));
-            load.writers.push(Writer { topic, ledger, thread: Some(thread) });
+            let worker = Worker::start("a producer", move |stop| write(&producer, topic, stop));
+            load.writers.push(Writer { topic, ledger, worker });
         }
         load.await_flow()?;
         Ok(load)
@@ -181,11 +178,9 @@ impl Load {
 
     /// Lets both producers finish what they have begun.
     pub fn stop(&mut self) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.writers.iter().for_each(|writer| writer.worker.tell());
         for writer in &mut self.writers {
-            if let Some(thread) = writer.thread.take() {
-                thread.join().map_err(|_| anyhow!("a producer panicked"))??;
-            }
+            writer.worker.stop()?;
             let told = writer.ledger.told();
             ensure!(told.failed.is_empty(), "{}: {:?}", writer.topic, told.failed);
         }
@@ -195,12 +190,6 @@ impl Load {
     /// How many records were acknowledged and are kept.
     pub fn acknowledged(&self) -> usize {
         self.writers.iter().map(|one| one.ledger.told().acknowledged.values().map(Vec::len).sum::<usize>()).sum()
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -215,24 +204,13 @@ pub fn client(cluster: &Cluster) -> ClientConfig {
 
 fn write(producer: &BaseProducer<Listening>, topic: &str, stop: &AtomicBool) -> Result<()> {
     let partitions = REPLICAS.len();
-    let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
+    steady::write(producer, stop, PACE, |number| {
+        let number = number as usize;
         let partition = number % partitions;
         let value = format!("{partition}:{number}:{}", "x".repeat(number % 200));
         let record = BaseRecord::with_opaque_to(topic, number).partition(partition as i32).key("").payload(&value);
-        match producer.send(record) {
-            Ok(()) => number += 1,
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {}
-            Err((error, _)) => return Err(error.into()),
-        }
-        if let Some((code, reason)) = producer.client().fatal_error() {
-            return Err(anyhow!("{code}: {reason}"));
-        }
-        let next = Instant::now() + PACE;
-        while let Some(rest) = next.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
-            producer.poll(rest);
-        }
-    }
+        producer.send(record).map_err(|(error, _)| error)
+    })?;
     Ok(producer.flush(PATIENCE)?)
 }
 
