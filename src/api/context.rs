@@ -155,6 +155,7 @@ impl RequestContext<'_> {
             return Ok(snapshot);
         }
         tokio::select! {
+            biased;
             snapshot = cluster.known() => Ok(snapshot),
             () = self.services.shutdown.requested() => Err(Close("the broker stops, no controller has spoken".into())),
             () = tokio::time::sleep(FIRST_NEWS_LIMIT) => {

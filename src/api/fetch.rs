@@ -417,6 +417,7 @@ impl Fetching {
         }
         let mut given_up = pin!(async {
             tokio::select! {
+                biased;
                 () = alarm.at(deadline) => {}
                 () = shutdown.requested() => {}
             }

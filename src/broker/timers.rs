@@ -28,6 +28,7 @@ async fn look_after(on_pool: Arc<dyn Spawner>, logs: Arc<LogManager>, shutdown: 
         let wait = u64::try_from(due_ms.clamp(SHORTEST_MS, LONGEST_MS)).unwrap_or(0);
         let until = tokio::time::sleep(Duration::from_millis(wait));
         tokio::select! {
+            biased;
             () = shutdown.requested() => return,
             () = until => {}
             () = flush_when_asked(&on_pool, &logs, directory) => return,

@@ -76,6 +76,7 @@ impl ConfigListener {
                         continue;
                     }
                     tokio::select! {
+                        biased;
                         () = watch => {}
                         _ = replaced.changed() => {}
                     }

@@ -140,7 +140,7 @@ pub async fn await_out_of_isrs(
         };
         tracing::info!(%broker, partitions = counted_on.len(), %first, "ISRs count on the last life of this broker");
         let changed = async {
-            tokio::select! { () = brokers_change => {}, () = change => {} }
+            tokio::select! { biased; () = brokers_change => {}, () = change => {} }
         };
         if timeout_at(deadline, changed).await.is_err() {
             tracing::warn!(%broker, partitions = counted_on.len(), %first, "no controller took it out of ISRs in time");

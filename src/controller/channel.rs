@@ -75,6 +75,7 @@ impl Channel {
         };
         spawner.control(Box::pin(async move {
             tokio::select! {
+                biased;
                 _ = closed => {}
                 () = deliver => {}
             }

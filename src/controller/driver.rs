@@ -134,14 +134,16 @@ impl Driver {
             }
             let balance_at = self.term.as_ref().and_then(|term| term.balance_at);
             let input = tokio::select! {
+                biased;
+                // What is rare first, so that it waits for no stream of the others.
+                _ = stop.wait_for(|stop| *stop) => Input::Stop,
+                Ok(()) = session.changed() => Input::SessionChanged,
+                () = sleep_until(balance_at) => Input::BalanceDue,
+                () = self.unclean_allowed.notified() => Input::UncleanAllowed,
+                evidence = Doubts::next(self.doubts.as_mut(), &*self.parts.clock) => Input::Seen(evidence),
                 watched = self.watches.fired() => Input::Watch(watched),
                 Some(answered) = self.answers.1.recv() => Input::Answered(answered),
                 Some(asked) = self.asked.recv() => Input::Asked(asked),
-                () = self.unclean_allowed.notified() => Input::UncleanAllowed,
-                () = sleep_until(balance_at) => Input::BalanceDue,
-                evidence = Doubts::next(self.doubts.as_mut(), &*self.parts.clock) => Input::Seen(evidence),
-                Ok(()) = session.changed() => Input::SessionChanged,
-                _ = stop.wait_for(|stop| *stop) => Input::Stop,
             };
             outcome = match input {
                 Input::Watch(watched) => self.watched(watched).await,

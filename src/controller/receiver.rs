@@ -10,7 +10,7 @@
 //! wait.) The deletion of a topic's replica, which controllers would take for failed, is promised instead: nobody reads or
 //! appends to it any more, nothing brings it back, and it is done when its directory goes on.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
@@ -177,7 +177,7 @@ impl ControlReceiver {
         let partitions: Vec<TopicPartition> = asked.iter().map(|one| of(one).0.clone()).collect();
         let mut deletions = self.deletions.lock();
         deletions.retain(|_, (_, deletion)| deletion.strong_count() > 0);
-        let mut by_dir: HashMap<Option<PathBuf>, (Vec<usize>, Vec<T>)> = HashMap::new();
+        let mut by_dir: BTreeMap<Option<PathBuf>, (Vec<usize>, Vec<T>)> = BTreeMap::new();
         for (at, one) in asked.into_iter().enumerate() {
             let tp = of(&one).0;
             let dir = match deletions.get(tp) {

@@ -103,6 +103,7 @@ impl ControllerChannel {
             }
         };
         tokio::select! {
+            biased;
             answer = timeout(patience, self.ask_at(controller, &mut line, version, request)) => {
                 answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             }

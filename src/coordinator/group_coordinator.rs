@@ -347,6 +347,7 @@ impl GroupCoordinator {
             let due_ms = self.timer.armed_ms.load(Ordering::Acquire).min(expire_at_ms);
             let wait_ms = due_ms.saturating_sub(self.around.clock.monotonic_ms()).max(0);
             tokio::select! {
+                biased;
                 () = self.around.shutdown.requested() => break,
                 () = self.timer.earlier.notified() => {}
                 () = tokio::time::sleep(Duration::from_millis(wait_ms as u64)) => {}
@@ -448,6 +449,7 @@ impl GroupCoordinator {
     async fn pump(&self, shard: &Shard) {
         loop {
             tokio::select! {
+                biased;
                 () = self.around.shutdown.requested() => return,
                 () = shard.pump.notified() => {}
             }

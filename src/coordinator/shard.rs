@@ -1,7 +1,7 @@
 //! One partition of `__consumer_offsets` that this broker leads, behind its lock: the groups, who waits for them, and what
 //! waits for replicas.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ pub(super) struct Shard {
 /// What a shard's lock protects.
 pub(super) struct Shardful {
     pub phase: Phase,
-    pub waiting: HashMap<RequestId, Waiter>,
+    pub waiting: BTreeMap<RequestId, Waiter>,
     /// In the order of the log.
     pub replicating: VecDeque<Replicating>,
     /// Producers whose transactions ended while the groups were being loaded; true = committed.
@@ -79,7 +79,7 @@ impl Shard {
     pub fn new(partition: Arc<Partition>, epoch: LeaderEpoch) -> Shard {
         let state = Shardful {
             phase: Phase::Loading,
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             replicating: VecDeque::new(),
             ended: Vec::new(),
         };

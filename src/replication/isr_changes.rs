@@ -101,6 +101,7 @@ impl IsrChanges {
         spawner.control(Box::pin(async move {
             loop {
                 tokio::select! {
+                    biased;
                     () = shutdown.requested() => return,
                     () = tokio::time::sleep(every) => {}
                 }
@@ -137,6 +138,7 @@ impl IsrChanges {
             };
             if rest {
                 tokio::select! {
+                    biased;
                     () = self.around.shutdown.requested() => {}
                     () = tokio::time::sleep(RETRY) => {}
                 }

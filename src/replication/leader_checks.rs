@@ -73,6 +73,7 @@ impl LeaderChecks {
         self.spawner.control(Box::pin(async move {
             loop {
                 tokio::select! {
+                    biased;
                     () = shutdown.requested() => return,
                     () = sleep(EVERY) => {}
                 }

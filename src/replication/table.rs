@@ -112,7 +112,8 @@ pub trait Leadership: Send + Sync {
 
 const SHARDS: usize = 16;
 
-type Shard = RwLock<HashMap<Arc<str>, BTreeMap<i32, Arc<Partition>>, ahash::RandomState>>;
+/// In order, so that whoever goes through all goes the same way each time.
+type Shard = RwLock<BTreeMap<Arc<str>, BTreeMap<i32, Arc<Partition>>>>;
 
 /// Kafka's `ReplicaManager`, minus what lives in [`Partition`].
 pub struct PartitionTable {

@@ -8,7 +8,7 @@
 //! ```
 //! An empty file has no entries. Anything else that deviates is an error: the caller decides whether it is fatal.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
@@ -23,8 +23,8 @@ pub const REPLICATION_OFFSET: &str = "replication-offset-checkpoint";
 pub const LEADER_EPOCH: &str = "leader-epoch-checkpoint";
 
 /// Reads offsets per partition; no file is no entry.
-pub fn read_offsets(disk: &dyn Disk, path: &Path) -> io::Result<HashMap<TopicPartition, Offset>> {
-    let mut offsets = HashMap::new();
+pub fn read_offsets(disk: &dyn Disk, path: &Path) -> io::Result<BTreeMap<TopicPartition, Offset>> {
+    let mut offsets = BTreeMap::new();
     for line in lines(disk, path)?.unwrap_or_default() {
         let mut fields = line.split(' ');
         let entry = (|| {

@@ -3,7 +3,7 @@
 //! What a checkpoint says beyond the truth is believed by the next start: an offset that goes back is lowered in the
 //! file before anything is written in its place.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::disk::Disk;
 use crate::types::{Offset, TopicPartition};
 
 /// Offsets by partition.
-pub type Offsets = HashMap<TopicPartition, Offset>;
+pub type Offsets = BTreeMap<TopicPartition, Offset>;
 
 /// The three of them.
 #[derive(Debug)]

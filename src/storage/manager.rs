@@ -11,7 +11,7 @@ mod sessions;
 
 pub use moves::{CopyLimit, MoveError};
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +72,7 @@ pub struct LogManager {
     config: ArcSwap<BrokerConfig>,
     dirs: Vec<DirState>,
     stored: Mutex<MetaProperties>,
-    logs: RwLock<HashMap<TopicPartition, Arc<Log>>>,
+    logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
     /// A partition's creation, deletion or move is one at a time, and waits for no other's: that may wait for its disk.
     changing: OneAtATime,
     /// Held shared by a change, alone by the orderly stop.

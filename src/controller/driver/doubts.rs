@@ -167,6 +167,7 @@ impl Doubts {
                     }
                     let contact = asking.contacts.begin(of);
                     tokio::select! {
+                        biased;
                         how = talk.ended() => contact.end(how),
                         // An error: nobody is doubted any more.
                         _ = over.changed() => {}

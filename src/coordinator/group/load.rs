@@ -1,6 +1,6 @@
 //! From the records of a partition to its groups: what a broker does when it becomes the coordinator of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Groups;
@@ -14,8 +14,8 @@ use crate::types::{Offset, TopicPartition};
 /// Groups in the making. Records come in the order of the log.
 #[derive(Debug, Default)]
 pub struct Loading {
-    groups: HashMap<Arc<str>, GroupValue>,
-    offsets: HashMap<Arc<str>, Offsets>,
+    groups: BTreeMap<Arc<str>, GroupValue>,
+    offsets: BTreeMap<Arc<str>, Offsets>,
     transactions: Transactions,
     /// One copy of each topic's name.
     topics: BTreeMap<Arc<str>, ()>,

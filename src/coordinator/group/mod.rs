@@ -36,7 +36,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use commit::{Commit, CommitPartition, Fetched};
@@ -70,14 +70,14 @@ pub struct Speaker {
 /// The groups of one partition of `__consumer_offsets`.
 #[derive(Debug)]
 pub struct Groups {
-    groups: HashMap<Arc<str>, Group>,
+    groups: BTreeMap<Arc<str>, Group>,
     transactions: Transactions,
     desk: Desk,
 }
 
 impl Groups {
     pub fn new(settings: Settings) -> Groups {
-        Groups { groups: HashMap::new(), transactions: Transactions::default(), desk: Desk::new(settings) }
+        Groups { groups: BTreeMap::new(), transactions: Transactions::default(), desk: Desk::new(settings) }
     }
 
     /// What the last calls asked for, in order. Appends are to be made in this order, and each outcome brought back with
@@ -166,6 +166,6 @@ impl Groups {
 }
 
 /// The group in this life; `None` when it was deleted, even if there is another of its name.
-fn alive<'a>(groups: &'a mut HashMap<Arc<str>, Group>, life: &Life) -> Option<&'a mut Group> {
+fn alive<'a>(groups: &'a mut BTreeMap<Arc<str>, Group>, life: &Life) -> Option<&'a mut Group> {
     groups.get_mut(&life.group).filter(|group| group.life == *life)
 }

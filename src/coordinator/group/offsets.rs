@@ -25,7 +25,7 @@ struct Slot {
 /// Offsets of one group.
 #[derive(Debug, Default)]
 pub(super) struct Offsets {
-    topics: HashMap<Arc<str>, BTreeMap<i32, Slot>>,
+    topics: BTreeMap<Arc<str>, BTreeMap<i32, Slot>>,
     /// Producer → offsets committed in its open transaction.
     in_transactions: HashMap<i64, BTreeMap<TopicPartition, Committed>>,
 }

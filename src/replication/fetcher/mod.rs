@@ -16,7 +16,7 @@ mod book;
 mod session;
 mod task;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub struct Surroundings {
 }
 
 /// Which fetcher.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     leader: BrokerId,
     index: i32,
@@ -93,8 +93,8 @@ struct Followed {
 struct State {
     /// `num.replica.fetchers`.
     fetchers: i32,
-    running: HashMap<Line, Running>,
-    of: HashMap<TopicPartition, Followed>,
+    running: BTreeMap<Line, Running>,
+    of: BTreeMap<TopicPartition, Followed>,
     stopped: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct Fetchers {
 impl Fetchers {
     pub fn new(around: Surroundings) -> Fetchers {
         let state =
-            State { fetchers: around.config.fetchers, running: HashMap::new(), of: HashMap::new(), stopped: false };
+            State { fetchers: around.config.fetchers, running: BTreeMap::new(), of: BTreeMap::new(), stopped: false };
         Fetchers { around: Arc::new(around), state: Mutex::new(state) }
     }
 

@@ -129,6 +129,7 @@ impl Fetcher {
             }
         };
         let command = tokio::select! {
+            biased;
             command = self.commands.recv() => Some(command.ok_or(Ended)?),
             () = over => None,
             // Its session is gone with it.

@@ -182,6 +182,7 @@ async fn who_falls_behind_leaves_and_what_waited_for_it_goes_on() {
         }
     };
     tokio::select! {
+        biased;
         outcome = committed => assert_eq!(outcome, Ok(())),
         () = still_there => {}
     }
