@@ -1,28 +1,30 @@
 //! Whole brokers in one current-thread runtime: disk, network, clock, randomness, metastore and threads are simulated,
 //! everything else is the real thing. Run it with tokio's time paused, and a seed decides the whole run.
 
-use std::fmt::Write as _;
 use std::io;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use parking_lot::Mutex;
-use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::disk::SimDisk;
+use super::meddler::{Meddler, Meddling};
 use super::net::SimNet;
+pub use super::process::Inline;
+use super::process::Process;
+pub use super::trace::Trace;
+use super::traced::{OpenSessions, Traced};
+use super::zookeeper::SimZooKeeper;
 use crate::broker::{self, Parts, RunError, Store};
 use crate::clock::Clock;
 use crate::config::{BrokerConfig, ConfigError};
 use crate::loggers::{Levels, Loggers};
+use crate::metastore::Sessions;
 use crate::metastore::embedded::EmbeddedStore;
-use crate::metastore::{CreateMode, Error, Metastore, MultiError, Op, OpResult, SessionState, Sessions, Stat, Watch};
 use crate::random::SeededRandom;
-use crate::spawn::{Job, Shutdown, ShutdownTrigger, Spawner, Task};
+use crate::spawn::{Shutdown, ShutdownTrigger, Spawner};
 use crate::storage::machine::Machine;
 use crate::types::BrokerId;
 
@@ -53,73 +55,29 @@ impl Clock for SimClock {
     }
 }
 
-/// Everything on the current runtime; what may block is done at once.
-#[derive(Debug)]
-pub struct Inline;
-
-impl Spawner for Inline {
-    fn data(&self, task: Task) {
-        tokio::spawn(task);
-    }
-    fn control(&self, task: Task) {
-        tokio::spawn(task);
-    }
-    fn blocking(&self, job: Job) {
-        job();
-    }
-}
-
-/// As [`Inline`], for one process that can be killed.
-#[derive(Clone, Debug, Default)]
-struct Process(Arc<Mutex<Vec<AbortHandle>>>);
-
-impl Process {
-    fn run(&self, task: Task) {
-        let mut tasks = self.0.lock();
-        tasks.retain(|task| !task.is_finished());
-        tasks.push(tokio::spawn(task).abort_handle());
-    }
-
-    /// Ends every task where it waits, as SIGKILL does.
-    fn kill(&self) {
-        self.0.lock().drain(..).for_each(|task| task.abort());
-    }
-}
-
-impl Spawner for Process {
-    fn data(&self, task: Task) {
-        self.run(task);
-    }
-    fn control(&self, task: Task) {
-        self.run(task);
-    }
-    fn blocking(&self, job: Job) {
-        job();
-    }
-}
-
-/// What happened, in order, as text.
-#[derive(Clone, Debug, Default)]
-pub struct Trace(Arc<Mutex<String>>);
-
-impl Trace {
-    pub fn note(&self, line: impl std::fmt::Display) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.0.lock(), "{line}");
-    }
-
-    pub fn text(&self) -> String {
-        self.0.lock().clone()
-    }
-}
-
 /// Surroundings that several brokers share.
 pub struct World {
     pub net: SimNet,
     pub tree: Arc<EmbeddedStore>,
     pub clock: Arc<SimClock>,
     pub trace: Trace,
+    /// Where it is none, the tree is everybody's own and answers at once.
+    pub zookeeper: Option<Arc<SimZooKeeper>>,
+    delays: Delays,
     seed: u64,
+    /// Of all brokers so far: no two draw the same numbers.
+    lives: AtomicU64,
+}
+
+/// How long things take: up to so many ms each, exclusive.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delays {
+    /// Bytes that are under way.
+    pub net_ms: u64,
+    /// One way to ZooKeeper.
+    pub zookeeper_ms: u64,
+    /// What may block.
+    pub jobs_ms: u64,
 }
 
 /// A broker of a [`World`].
@@ -131,8 +89,6 @@ pub struct SimBroker {
     /// Those it opened: they outlive a process that is killed.
     sessions: OpenSessions,
 }
-
-type OpenSessions = Arc<Mutex<Vec<Arc<dyn Metastore>>>>;
 
 /// What a killed broker leaves. Its sessions are over when this is dropped.
 pub struct Remains {
@@ -146,7 +102,27 @@ impl World {
         // 2023-11-14, the wall time Kafka's own tests like.
         let clock = Arc::new(SimClock::at(1_700_000_000_000));
         let tree = EmbeddedStore::in_memory(clock.clone());
-        World { net: SimNet::default(), tree, clock, trace: Trace::default(), seed }
+        let (net, trace, delays, zookeeper) = Default::default();
+        World { net, tree, clock, trace, zookeeper, delays, seed, lives: AtomicU64::new(0) }
+    }
+
+    /// A world in which everything takes its time, and sessions with ZooKeeper end `session` after the last sign of life.
+    /// Somebody may be between them all.
+    pub fn with_delays(seed: u64, delays: Delays, session: Duration, meddler: Option<Arc<dyn Meddler>>) -> World {
+        let mut world = World { delays, ..World::new(seed) };
+        world.net = SimNet::with_delays(delays.net_ms, SeededRandom::new(seed ^ 1 << 32));
+        let meddling = meddler.map(Meddling).unwrap_or_default();
+        world.net = world.net.with_meddler(meddling.0.clone());
+        let random = SeededRandom::new(seed ^ 2 << 32);
+        let (tree, trace) = (world.tree.clone(), world.trace.clone());
+        world.zookeeper = Some(SimZooKeeper::new(tree, trace, meddling, random, delays.zookeeper_ms, session));
+        world
+    }
+
+    /// Random numbers of a broker's next life.
+    fn next_life(&self, id: i32) -> SeededRandom {
+        let life = self.lives.fetch_add(1, Ordering::Relaxed);
+        SeededRandom::new(self.seed.wrapping_add(u64::from(id.unsigned_abs())) ^ life << 40)
     }
 
     /// Port of broker `id`.
@@ -173,9 +149,18 @@ impl World {
         overrides: &[String],
     ) -> Result<SimBroker, ConfigError> {
         let open = OpenSessions::default();
-        let sessions =
-            Traced { who: id, inner: self.tree.clone(), trace: self.trace.clone(), open: Arc::downgrade(&open) };
-        self.start_on(Store::Sessions(Arc::new(sessions)), open, machine, id, disk, overrides)
+        let process = match self.delays.jobs_ms {
+            0 => Process::default(),
+            up_to_ms => Process::with_slow_jobs(up_to_ms, self.next_life(id)),
+        };
+        let sessions: Arc<dyn Sessions> = match &self.zookeeper {
+            Some(zookeeper) => Arc::new(zookeeper.of_process(id, process.life())),
+            None => {
+                let (inner, trace, open) = (self.tree.clone(), self.trace.clone(), Arc::downgrade(&open));
+                Arc::new(Traced { who: id, inner, trace, open })
+            }
+        };
+        self.start_process(process, Store::Sessions(sessions), open, machine, id, disk, overrides)
     }
 
     /// Starts a broker alone, with its metastore in its first log directory.
@@ -203,11 +188,25 @@ impl World {
         disk: Option<SimDisk>,
         overrides: &[String],
     ) -> Result<SimBroker, ConfigError> {
-        let process = Process::default();
+        self.start_process(Process::default(), store, sessions, machine, id, disk, overrides)
+    }
+
+    #[expect(clippy::too_many_arguments)]
+    fn start_process(
+        &self,
+        process: Process,
+        store: Store,
+        sessions: OpenSessions,
+        machine: Machine,
+        id: i32,
+        disk: Option<SimDisk>,
+        overrides: &[String],
+    ) -> Result<SimBroker, ConfigError> {
         let disk = disk.unwrap_or_else(|| SimDisk::new(self.clock.clone()));
         let (stop, shutdown) = Shutdown::new();
         let parts = Parts { machine, ..self.parts(store, id, &disk, overrides, Arc::new(process.clone()), shutdown)? };
-        Ok(SimBroker { disk, stop, running: tokio::spawn(broker::run(parts)), process, sessions })
+        let running = tokio::spawn(process.part(broker::run(parts)));
+        Ok(SimBroker { disk, stop, running, process, sessions })
     }
 
     /// What broker `id` is made of, to be run by the caller.
@@ -235,7 +234,7 @@ impl World {
             machine: World::machine(id),
             clock: self.clock.clone(),
             store,
-            random: Arc::new(SeededRandom::new(self.seed.wrapping_add(u64::from(id.unsigned_abs())))),
+            random: Arc::new(self.next_life(id)),
             spawner,
             shutdown,
             loggers: Arc::new(Loggers::new(Levels::default(), drop)),
@@ -250,10 +249,29 @@ impl SimBroker {
         Ok(self.running.await?)
     }
 
+    /// Whether it has ended, by itself or because it was asked to.
+    pub fn has_ended(&self) -> bool {
+        self.running.is_finished()
+    }
+
+    /// Holds it up where it is, as SIGSTOP does, until [`SimBroker::go_on`].
+    pub fn stand(&self) {
+        self.process.stand();
+    }
+
+    pub fn go_on(&self) {
+        self.process.go_on();
+    }
+
+    /// Asks it to end in order, and does not wait.
+    pub fn ask_to_stop(&self) {
+        self.stop.request();
+    }
+
     /// Ends it as SIGKILL does: what it wrote is on its disk, synced or not, and nobody was told.
     pub async fn kill(self) -> Remains {
-        self.running.abort();
         self.process.kill();
+        self.running.abort();
         // An error says that it was aborted.
         let _ = self.running.await;
         // What a task held when it was aborted goes with its next turn.
@@ -265,88 +283,5 @@ impl SimBroker {
     pub async fn stop(self) -> io::Result<Result<(), RunError>> {
         self.stop.request();
         Ok(self.running.await?)
-    }
-}
-
-/// Sessions whose writes go into the trace.
-struct Traced {
-    who: i32,
-    inner: Arc<EmbeddedStore>,
-    trace: Trace,
-    /// Theirs who hold the broker: a process that ends in order closes its sessions, one that is killed does not.
-    open: Weak<Mutex<Vec<Arc<dyn Metastore>>>>,
-}
-
-#[async_trait]
-impl Sessions for Traced {
-    async fn open_session(&self) -> Result<Arc<dyn Metastore>, Error> {
-        let inner = self.inner.session();
-        if let Some(open) = self.open.upgrade() {
-            open.lock().push(inner.clone());
-        }
-        Ok(Arc::new(TracedSession { who: self.who, inner, trace: self.trace.clone() }))
-    }
-}
-
-struct TracedSession {
-    who: i32,
-    inner: Arc<dyn Metastore>,
-    trace: Trace,
-}
-
-impl TracedSession {
-    fn note(&self, what: impl std::fmt::Debug, outcome: impl std::fmt::Debug) {
-        self.trace.note(format_args!("znode {}: {what:?} -> {outcome:?}", self.who));
-    }
-}
-
-#[async_trait]
-impl Metastore for TracedSession {
-    async fn create(&self, path: &str, data: Option<Bytes>, mode: CreateMode) -> Result<String, Error> {
-        let outcome = self.inner.create(path, data.clone(), mode).await;
-        self.note(("create", path, data, mode), &outcome);
-        outcome
-    }
-    async fn get(&self, path: &str) -> Result<(Bytes, Stat), Error> {
-        self.inner.get(path).await
-    }
-    async fn get_watch(&self, path: &str) -> Result<(Bytes, Stat, Watch), Error> {
-        self.inner.get_watch(path).await
-    }
-    async fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
-        self.inner.exists(path).await
-    }
-    async fn exists_watch(&self, path: &str) -> Result<(Option<Stat>, Watch), Error> {
-        self.inner.exists_watch(path).await
-    }
-    async fn children(&self, path: &str) -> Result<Vec<String>, Error> {
-        self.inner.children(path).await
-    }
-    async fn children_watch(&self, path: &str) -> Result<(Vec<String>, Watch), Error> {
-        self.inner.children_watch(path).await
-    }
-    async fn set(&self, path: &str, data: Bytes, version: i32) -> Result<Stat, Error> {
-        let outcome = self.inner.set(path, data.clone(), version).await;
-        self.note(("set", path, data, version), &outcome);
-        outcome
-    }
-    async fn delete(&self, path: &str, version: i32) -> Result<(), Error> {
-        let outcome = self.inner.delete(path, version).await;
-        self.note(("delete", path, version), &outcome);
-        outcome
-    }
-    async fn multi(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, MultiError> {
-        let outcome = self.inner.multi(ops.clone()).await;
-        self.note(("multi", ops), &outcome);
-        outcome
-    }
-    async fn sync(&self, path: &str) -> Result<(), Error> {
-        self.inner.sync(path).await
-    }
-    fn session_id(&self) -> i64 {
-        self.inner.session_id()
-    }
-    fn session_states(&self) -> watch::Receiver<SessionState> {
-        self.inner.session_states()
     }
 }

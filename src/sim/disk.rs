@@ -70,6 +70,7 @@ struct State {
     capacity: u64,
     changes: u64,
     syncs: u64,
+    cuts: u64,
     stop: Option<(u64, Stop)>,
     stopped: Option<PathBuf>,
     faults: Vec<(Fault, String)>,
@@ -105,6 +106,7 @@ impl SimDisk {
             capacity: u64::MAX,
             changes: 0,
             syncs: 0,
+            cuts: 0,
             stop: None,
             stopped: None,
             faults: Vec::new(),
@@ -170,6 +172,11 @@ impl SimDisk {
     /// fsyncs of files so far.
     pub fn syncs(&self) -> u64 {
         self.0.lock().syncs
+    }
+
+    /// How often a log was made shorter so far.
+    pub fn cuts(&self) -> u64 {
+        self.0.lock().cuts
     }
 
     /// Has `stop` happen at the `n`th change from now on, counted from 0, until [`SimDisk::crash`].
@@ -267,6 +274,12 @@ impl State {
             self.stopped = Some(path.to_path_buf());
         }
         self.changes += 1;
+        if let Change::File(id, FileChange::Len(len)) = &change
+            && path.extension().is_some_and(|extension| extension == "log")
+        {
+            let is_cut = self.file(*id)?.live.len() as u64 > *len;
+            self.cuts += u64::from(is_cut);
+        }
         match (stop, fault) {
             (Some(Stop::PowerLost), _) => {
                 if !matches!(change, Change::SyncFile(_) | Change::SyncDir(_)) {

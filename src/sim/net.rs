@@ -1,5 +1,6 @@
-//! A network in memory: listeners by port, connections as pairs of streams. Refuses like a real one, and between brokers
-//! refuses, breaks and stalls as a test says.
+//! A network in memory: listeners by port, connections as pairs of streams. Refuses like a real one, and on the way of one
+//! broker or client to a port refuses, breaks and stalls as a test says, in one direction if need be. Bytes may take their
+//! time.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,20 +8,29 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, ReadHalf, WriteHalf, duplex, split,
+};
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 
+use super::meddler::{Meddled, Meddler, Meddling};
 use crate::cluster::peer::{Connector, Link};
 use crate::cluster::suspicion::Outcome;
 use crate::net::outgoing::StreamLink;
 use crate::net::{Incoming, Listener, OpenStream, Stream};
+use crate::random::{Random, SeededRandom};
 use crate::types::{BrokerId, Endpoint};
 
 /// Bytes under way in each direction before a writer waits.
 const IN_FLIGHT: usize = 256 << 10;
+
+/// Bytes that are carried at once.
+const CARRIED: usize = 64 << 10;
 
 /// Bytes an answer to a broker may have.
 const ANSWER_LIMIT: usize = 64 << 20;
@@ -36,6 +46,15 @@ type Waiting = mpsc::UnboundedSender<(IpAddr, SimStream)>;
 pub struct SimNet {
     listening: Arc<Mutex<HashMap<u16, Waiting>>>,
     ways: Arc<Mutex<Ways>>,
+    delay: Option<Arc<Delay>>,
+    meddling: Meddling,
+}
+
+/// What is under way arrives after up to so many ms, exclusive.
+#[derive(Debug)]
+struct Delay {
+    random: SeededRandom,
+    up_to_ms: u64,
 }
 
 /// A listener on it.
@@ -48,6 +67,16 @@ pub struct SimListener {
 }
 
 impl SimNet {
+    /// One on which everything takes up to `up_to_ms`, exclusive.
+    pub fn with_delays(up_to_ms: u64, random: SeededRandom) -> SimNet {
+        SimNet { delay: Some(Arc::new(Delay { random, up_to_ms })), ..SimNet::default() }
+    }
+
+    /// The same network with somebody on every connection of brokers.
+    pub fn with_meddler(self, meddler: Arc<dyn Meddler>) -> SimNet {
+        SimNet { meddling: Meddling(meddler), ..self }
+    }
+
     pub fn listener(&self, name: &str, port: u16) -> SimListener {
         SimListener { name: name.into(), port, net: self.clone(), waiting: tokio::sync::Mutex::new(None) }
     }
@@ -64,6 +93,16 @@ impl SimNet {
             .and_then(|waiting| waiting.send((peer, theirs.into())).ok())
             .map(|()| ours)
             .ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+    }
+
+    /// A connection on the way of `from`, which may be a client that no broker's id names.
+    pub fn connect_on_way(&self, from: BrokerId, port: u16) -> io::Result<DuplexStream> {
+        let way = self.way(from, port);
+        let cuts = way.enter()?;
+        let inner = self.connect(port)?;
+        let (ours, outer) = duplex(IN_FLIGHT);
+        tokio::spawn(carry(outer, inner, way, cuts, self.delay.clone()));
+        Ok(ours)
     }
 
     /// What broker `from` reaches others with.
@@ -84,7 +123,8 @@ pub struct Way(Mutex<WayState>);
 #[derive(Debug, Default)]
 struct WayState {
     refuses: bool,
-    stalls: bool,
+    /// By direction: there, and back.
+    stalls: [bool; 2],
     /// Connections made before the last cut are broken.
     cuts: u64,
     wakers: Vec<Waker>,
@@ -98,7 +138,13 @@ impl Way {
 
     /// No byte passes either way until [`Way::heal`]; new connections are made and stall too.
     pub fn stall(&self) {
-        self.0.lock().stalls = true;
+        self.0.lock().stalls = [true; 2];
+    }
+
+    /// As [`Way::stall`], in one direction: what was asked arrives and no answer comes back, or the other way round. Of
+    /// bytes that are carried, as they are where they take time.
+    pub fn stall_one_way(&self, back: bool) {
+        self.0.lock().stalls[usize::from(back)] = true;
     }
 
     /// Connections that stand break, with what was under way on them.
@@ -108,7 +154,7 @@ impl Way {
 
     /// Lets connections in and bytes pass. What was cut stays cut.
     pub fn heal(&self) {
-        self.change(|state| (state.refuses, state.stalls) = (false, false));
+        self.change(|state| (state.refuses, state.stalls) = (false, [false; 2]));
     }
 
     fn change(&self, change: impl FnOnce(&mut WayState)) {
@@ -135,7 +181,59 @@ impl Way {
         if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
             state.wakers.push(cx.waker().clone());
         }
-        if state.stalls { Poll::Pending } else { Poll::Ready(Ok(())) }
+        if state.stalls == [true; 2] { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
+    /// Until a byte may pass in a direction. An error when the connection was cut.
+    async fn pass(&self, cuts: u64, back: bool) -> io::Result<()> {
+        std::future::poll_fn(|cx| {
+            std::task::ready!(self.poll_pass(cuts, cx))?;
+            if self.0.lock().stalls[usize::from(back)] { Poll::Pending } else { Poll::Ready(Ok(())) }
+        })
+        .await
+    }
+
+    /// Until a connection is cut.
+    async fn is_cut(&self, cuts: u64) {
+        std::future::poll_fn(|cx| match self.poll_pass(cuts, cx) {
+            Poll::Ready(Err(_)) => Poll::Ready(()),
+            _ => Poll::Pending,
+        })
+        .await;
+    }
+}
+
+/// Carries bytes between the two ends of a connection until both have ended, or it is cut, with what is under way.
+async fn carry(from: DuplexStream, to: DuplexStream, way: Arc<Way>, cuts: u64, delay: Option<Arc<Delay>>) {
+    let ((from_read, from_write), (to_read, to_write)) = (split(from), split(to));
+    let there = carry_one_way(from_read, to_write, &way, (cuts, false), delay.as_deref());
+    let back = carry_one_way(to_read, from_write, &way, (cuts, true), delay.as_deref());
+    tokio::select! {
+        biased;
+        () = way.is_cut(cuts) => {}
+        _ = async { tokio::join!(there, back) } => {}
+    }
+}
+
+async fn carry_one_way(
+    mut from: ReadHalf<DuplexStream>,
+    mut to: WriteHalf<DuplexStream>,
+    way: &Way,
+    (cuts, back): (u64, bool),
+    delay: Option<&Delay>,
+) -> io::Result<()> {
+    let mut bytes = vec![0; CARRIED];
+    loop {
+        let n = from.read(&mut bytes).await?;
+        match delay.map_or(0, |delay| delay.random.below(delay.up_to_ms)) {
+            0 => {}
+            ms => sleep(Duration::from_millis(ms)).await,
+        }
+        way.pass(cuts, back).await?;
+        if n == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&bytes[..n]).await?;
     }
 }
 
@@ -250,8 +348,13 @@ impl Connector for SimConnector {
     async fn connect(&self, to: &Endpoint) -> io::Result<Box<dyn Link>> {
         let way = self.net.way(self.from, to.port);
         let cuts = way.enter()?;
-        let stream = OnWay { stream: self.net.connect(to.port)?.into(), way, cuts };
-        Ok(Box::new(StreamLink::new(Box::new(stream), ANSWER_LIMIT, Arc::default())))
+        let connected = match self.net.delay {
+            Some(_) => self.net.connect_on_way(self.from, to.port)?,
+            None => self.net.connect(to.port)?,
+        };
+        let stream = OnWay { stream: connected.into(), way, cuts };
+        let link = Box::new(StreamLink::new(Box::new(stream), ANSWER_LIMIT, Arc::default()));
+        Ok(Box::new(Meddled { link, with: self.net.meddling.clone() }))
     }
 
     async fn probe(&self, at: &Endpoint) -> Vec<Outcome> {
