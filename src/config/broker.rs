@@ -9,6 +9,7 @@ use super::inter_broker::InterBrokerProtocol;
 use super::listeners::{Listener, SecurityProtocol};
 use super::password_encoder::PasswordEncoder;
 use super::replication::{ReplicationConfig, ThrottledRates};
+use super::transaction::TransactionConfig;
 
 /// Everything `server.properties` and `--override` say, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +47,7 @@ pub struct BrokerConfig {
     pub transaction_state_log_min_isr: i32,
 
     pub group: GroupConfig,
+    pub transaction: TransactionConfig,
     pub replication: ReplicationConfig,
     pub throttled_rates: ThrottledRates,
     /// `password.encoder.secret`: what passwords among dynamic configs are encrypted with.
@@ -146,6 +148,7 @@ impl Default for BrokerConfig {
             transaction_state_log_replication_factor: 1,
             transaction_state_log_min_isr: 1,
             group: GroupConfig::default(),
+            transaction: TransactionConfig::default(),
             replication: ReplicationConfig::default(),
             throttled_rates: ThrottledRates::NONE,
             password_encoder: None,

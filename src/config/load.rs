@@ -11,6 +11,7 @@ use super::inter_broker::InterBrokerProtocol;
 use super::listeners::{self, Listener, SecurityProtocol};
 use super::password_encoder::PasswordEncoder;
 use super::replication::{ReplicationConfig, ThrottledRates};
+use super::transaction::TransactionConfig;
 use super::values::{Values, default_text};
 use super::{BrokerConfig, TopicConfig, keys, properties};
 
@@ -145,6 +146,7 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         transaction_state_log_replication_factor: values.number("transaction.state.log.replication.factor"),
         transaction_state_log_min_isr: values.number("transaction.state.log.min.isr"),
         group: GroupConfig::build(values),
+        transaction: TransactionConfig::build(values),
         replication: ReplicationConfig::build(values)?,
         throttled_rates: ThrottledRates::NONE,
         password_encoder: PasswordEncoder::build(values, "password.encoder.secret")?,

@@ -21,6 +21,7 @@ mod release;
 pub mod replication;
 mod throttled;
 pub mod topic;
+pub mod transaction;
 mod values;
 
 pub use broker::BrokerConfig;

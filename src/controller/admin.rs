@@ -12,7 +12,7 @@ use super::ask::Questions;
 use super::placement::{Candidate, PlacementError, Start, place};
 use super::start::ControllerHandle;
 use super::topic_names;
-use crate::cluster::internal_topics::GROUP_METADATA;
+use crate::cluster::internal_topics::{GROUP_METADATA, TRANSACTION_STATE};
 use crate::cluster::{Cluster, DynamicConfigs, Session, Snapshot, ensure_path, until_known};
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::metastore::schema::{
@@ -202,6 +202,19 @@ impl Admin {
                     ("compression.type".to_owned(), Some("producer".to_owned())),
                 ];
                 (group.offsets_topic_num_partitions, self.config.offsets_topic_replication_factor, configs)
+            }
+            TRANSACTION_STATE => {
+                let transaction = &self.config.transaction;
+                let min_isr = self.config.transaction_state_log_min_isr;
+                let configs = vec![
+                    ("unclean.leader.election.enable".to_owned(), Some("false".to_owned())),
+                    ("compression.type".to_owned(), Some("uncompressed".to_owned())),
+                    ("cleanup.policy".to_owned(), Some("compact".to_owned())),
+                    ("min.insync.replicas".to_owned(), Some(min_isr.to_string())),
+                    ("segment.bytes".to_owned(), Some(transaction.state_log_segment_bytes.to_string())),
+                ];
+                let replication_factor = self.config.transaction_state_log_replication_factor;
+                (transaction.state_log_num_partitions, replication_factor, configs)
             }
             _ => (-1, -1, Vec::new()),
         };
