@@ -66,13 +66,13 @@ fn no_producer_id_comes_twice_through_stops_and_power_losses() {
 }
 
 #[test]
-fn a_transactional_producer_is_told_that_there_is_no_coordinator() {
+fn a_transactional_producer_is_told_what_it_may_not_ask_for() {
     run(async {
         let world = World::new(1);
         let broker = world.start_alone(1, None, &[]).expect("a configuration");
         let mut client = Client::connect(&world, 1).await;
         let mut code = async |request: InitProducerIdRequest| client.ask(4, request).await.error_code;
-        assert_eq!(code(init(Some("t"))).await, ErrorCode::CoordinatorNotAvailable.code());
+        assert_eq!(code(init(Some("t"))).await, ErrorCode::NotCoordinator.code(), "nobody asked for a coordinator");
         assert_eq!(code(init(Some(""))).await, ErrorCode::InvalidRequest.code());
         assert_eq!(code(init(None).with_producer_epoch(0)).await, ErrorCode::InvalidRequest.code());
         let too_long = init(Some("t")).with_transaction_timeout_ms(900_001);

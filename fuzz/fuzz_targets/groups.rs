@@ -1,5 +1,6 @@
 //! A partition of `__consumer_offsets` in any state: records are read and written as the same, the groups they make are
-//! described, fetched, joined and grow old, and whatever they append can be loaded again.
+//! described, fetched, joined and grow old, and whatever they append can be loaded again. The same for one of
+//! `__transaction_state`, as far as its records go.
 //!
 //! Parts: 0 a key, 1 a value for it, 2 the same in a transaction, 3 a tombstone, 4 the end of a transaction.
 #![no_main]
@@ -8,9 +9,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use klamm::coordinator::cores::Core;
 use klamm::coordinator::group::{Effect, Groups, Join, Loading, Now, RequestId, Settings, State};
+use klamm::coordinator::loader::Replay;
 use klamm::coordinator::records::{GroupValue, Key, OffsetValue};
 use klamm::coordinator::subscription;
+use klamm::coordinator::transaction::{self, records as of_transactions};
 use klamm::types::Offset;
 use klamm::wire::error_code::ErrorCode;
 use klamm_fuzz::{bounded, parts};
@@ -30,14 +34,19 @@ fuzz_target!(|bytes: &[u8]| {
     let (flags, parts) = parts::split(bytes, 5);
     for (kind, bytes) in &parts {
         match kind {
-            0 => same(bytes, Key::decode, Key::encode),
+            0 => {
+                same(bytes, Key::decode, Key::encode);
+                same(bytes, of_transactions::Key::decode, of_transactions::Key::encode);
+            }
             _ => {
                 same(bytes, OffsetValue::decode, OffsetValue::encode);
                 same(bytes, GroupValue::decode, GroupValue::encode);
+                same(bytes, of_transactions::Value::decode, of_transactions::Value::encode);
                 let _ = bounded(bytes.len(), || subscription::topics(bytes).is_ok());
             }
         }
     }
+    let _ = bounded(bytes.len(), || load_transactions(&parts));
     let mut groups = bounded(bytes.len(), || load(&parts));
     let mut now = Now { monotonic_ms: 1, wall_ms: 1_700_000_000_000 };
     let ids: Vec<Arc<str>> = groups.list().map(|listed| listed.group).collect();
@@ -67,6 +76,27 @@ fuzz_target!(|bytes: &[u8]| {
     joins -= settle(&mut groups, now, true);
     assert!(joins == 0 || !at_rest, "{joins} joins were never answered");
 });
+
+/// The same records as those of `__transaction_state`: transactions that are taken over, run out of time and expire.
+fn load_transactions(parts: &[(u8, &[u8])]) -> usize {
+    let mut loading = transaction::Loading::default();
+    let mut key: &[u8] = &[];
+    for (kind, bytes) in parts {
+        let _ = match kind {
+            0 => {
+                key = bytes;
+                Ok(())
+            }
+            3 => loading.replay(Offset(0), None, key, None),
+            _ => loading.replay(Offset(0), None, key, Some(bytes)),
+        };
+    }
+    let now = Now { monotonic_ms: 1, wall_ms: 1_700_000_000_000 };
+    let mut transactions = loading.finish(now, transaction::Settings { id_expiration_ms: 1_000 }, 0);
+    transactions.abort_timed_out(now);
+    transactions.expire(now);
+    transactions.take_effects().len()
+}
 
 /// What the loader does with the records of a log.
 fn load(parts: &[(u8, &[u8])]) -> Groups {

@@ -10,7 +10,7 @@ use klamm::clock::ManualClock;
 use klamm::config::{BrokerConfig, TopicConfig};
 use klamm::random::SeededRandom;
 use klamm::sim::disk::{Keep, SimDisk};
-use klamm::storage::log::{AppendParams, Log, LogOffsets, Origin};
+use klamm::storage::log::{AppendParams, Log, LogOffsets, Origin, Verification};
 use klamm::storage::manager::{LogManager, ManagerError};
 use klamm::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
 use klamm::wire::batch::{BatchBuilder, BatchOptions, Batches};
@@ -238,6 +238,7 @@ fn append(log: &Log, end: Offset) {
     let epoch = LeaderEpoch(log.latest_epoch().map_or(0, |epoch| epoch.0));
     let params = AppendParams {
         origin: Origin::Client { produce_version: 9 },
+        verification: Verification::NotAsked,
         leader_epoch: epoch,
         now_ms: 1,
         decompressed_max: DECOMPRESSED_MAX,

@@ -22,6 +22,8 @@ use crate::controller::producer_ids::ProducerIds;
 use crate::controller::receiver::ControlReceiver;
 use crate::controller::serving::Serving;
 use crate::coordinator::group_coordinator::GroupCoordinator;
+use crate::coordinator::markers::MarkerWriter;
+use crate::coordinator::transaction_coordinator::TransactionCoordinator;
 use crate::loggers::Loggers;
 use crate::quota::{ANONYMOUS, Client, Quotas};
 use crate::random::Random;
@@ -52,6 +54,9 @@ pub struct Services {
     /// What brokers ask the controller.
     pub serving: Arc<Serving>,
     pub groups: Arc<GroupCoordinator>,
+    pub transactions: Arc<TransactionCoordinator>,
+    /// Ends transactions in the partitions led here.
+    pub markers: MarkerWriter,
     pub fetch_sessions: FetchSessions,
     pub telltales: Telltales,
     pub quotas: Arc<Quotas>,

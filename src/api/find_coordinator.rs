@@ -1,9 +1,8 @@
 //! FindCoordinator (10), versions 0-6: which broker looks after a group (or a transactional id).
 //!
 //! The internal topic is created when it is not there; COORDINATOR_NOT_AVAILABLE until its partition has a leader that can be
-//! reached on the listener that was asked. Version 0 asks for groups alone, versions from 4 for several keys at once. There
-//! is no transaction coordinator: every transactional id is answered COORDINATOR_NOT_AVAILABLE. Keys of another type are
-//! INVALID_REQUEST.
+//! reached on the listener that was asked. Version 0 asks for groups alone, versions from 4 for several keys at once. Keys of
+//! another type are INVALID_REQUEST.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +13,7 @@ use super::context::RequestContext;
 use super::group_member::text;
 use super::serve::Close;
 use super::throttle;
-use crate::cluster::internal_topics::GROUP_METADATA;
+use crate::cluster::internal_topics::{GROUP_METADATA, TRANSACTION_STATE};
 use crate::types::Endpoint;
 use crate::wire::error_code::ErrorCode;
 
@@ -80,38 +79,35 @@ fn batched_message(key_type: i8, code: ErrorCode) -> &'static str {
 type Found = Result<(crate::types::BrokerId, Endpoint), ErrorCode>;
 
 async fn find(ctx: &RequestContext<'_>, key_type: i8, key: &str) -> Found {
-    match key_type {
-        GROUP => {}
+    let services = ctx.services;
+    let (topic, partition, needs, replicas) = match key_type {
+        GROUP => {
+            let replicas = services.config.offsets_topic_replication_factor;
+            (GROUP_METADATA, services.groups.partition_of(key), "offsets.topic.replication.factor", replicas)
+        }
         TRANSACTION => {
-            static SAID: AtomicBool = AtomicBool::new(false);
-            if !SAID.swap(true, Ordering::Relaxed) {
-                tracing::warn!(
-                    transactional_id = key,
-                    "a producer asks for a transaction coordinator: there is none yet"
-                );
-            }
-            return Err(ErrorCode::CoordinatorNotAvailable);
+            let replicas = services.config.transaction_state_log_replication_factor;
+            let needs = "transaction.state.log.replication.factor";
+            (TRANSACTION_STATE, services.transactions.partition_of(key), needs, replicas)
         }
         SHARE if ctx.version() >= FIRST_WITH_SHARE => return Err(ErrorCode::CoordinatorNotAvailable),
         _ => return Err(ErrorCode::InvalidRequest),
-    }
-    let services = ctx.services;
+    };
     let snapshot = services.cluster.load();
-    if snapshot.topic(GROUP_METADATA).is_none() {
-        if let Err(error) = services.admin.auto_create_topic(GROUP_METADATA, &mut throttle::automatic(ctx)).await {
+    if snapshot.topic(topic).is_none() {
+        if let Err(error) = services.admin.auto_create_topic(topic, &mut throttle::automatic(ctx)).await {
             static SAID: AtomicBool = AtomicBool::new(false);
             if !SAID.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     %error,
                     brokers = snapshot.brokers.len(),
-                    "groups have no coordinator: {GROUP_METADATA} needs offsets.topic.replication.factor={} brokers",
-                    services.config.offsets_topic_replication_factor
+                    "there is no coordinator: {topic} needs {needs}={replicas} brokers"
                 );
             }
         }
         return Err(ErrorCode::CoordinatorNotAvailable);
     }
-    let leader = snapshot.partition(GROUP_METADATA, services.groups.partition_of(key)).map(|meta| meta.leader);
+    let leader = snapshot.partition(topic, partition).map(|meta| meta.leader);
     let broker = leader.and_then(|leader| snapshot.brokers.get(&leader)).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     let endpoint = broker.endpoints.get(&*ctx.connection.listener).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     Ok((broker.id, endpoint.clone()))

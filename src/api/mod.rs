@@ -10,6 +10,8 @@ pub mod telltale;
 pub mod throttle;
 
 mod acl_elements;
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod allocate_producer_ids;
 mod alter_client_quotas;
 mod alter_configs;
@@ -38,8 +40,10 @@ mod describe_delegation_token;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_transactions;
 mod describe_user_scram_credentials;
 mod elect_leaders;
+mod end_txn;
 mod envelope;
 mod expire_delegation_token;
 mod fetch;
@@ -56,6 +60,7 @@ mod leave_group;
 mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -69,6 +74,8 @@ mod sasl_authenticate;
 mod sasl_handshake;
 mod stop_replica;
 mod sync_group;
+mod transactional;
+mod txn_offset_commit;
 mod update_features;
 mod update_metadata;
 mod write_txn_markers;
@@ -161,6 +168,12 @@ async fn serve(ctx: &RequestContext<'_>, body: BytesMut) -> Result<Reply, Close>
         ApiKey::DeleteRecords => encode(ctx, &delete_records::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::InitProducerId => encode(ctx, &init_producer_id::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::OffsetForLeaderEpoch => encode(ctx, &offset_for_leader_epoch::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::AddPartitionsToTxn => encode(ctx, &add_partitions_to_txn::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::AddOffsetsToTxn => encode(ctx, &add_offsets_to_txn::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::EndTxn => encode(ctx, &end_txn::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::TxnOffsetCommit => encode(ctx, &txn_offset_commit::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::DescribeTransactions => encode(ctx, &describe_transactions::handle(ctx, decode(ctx, body)?).await?),
+        ApiKey::ListTransactions => encode(ctx, &list_transactions::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::WriteTxnMarkers => encode(ctx, &write_txn_markers::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::DescribeConfigs => encode(ctx, &describe_configs::handle(ctx, decode(ctx, body)?).await?),
         ApiKey::AlterConfigs => encode(ctx, &alter_configs::handle(ctx, decode(ctx, body)?).await?),

@@ -78,6 +78,7 @@ async fn to_coordinator(ctx: &RequestContext<'_>, request: &OffsetCommitRequest)
         group: request.group_id.as_str().into(),
         speaker: speaker(request.generation_id_or_member_epoch, &request.member_id, request.group_instance_id.as_ref()),
         retention_ms: Some(request.retention_time_ms).filter(|keep_ms| *keep_ms != -1),
+        transaction: None,
         partitions,
     };
     let told = ctx.services.groups.commit(commit).await.unwrap_or_else(|code| vec![code; count]);

@@ -19,8 +19,10 @@
 //! acks=0 is never answered; any error closes the connection, so that the client asks for metadata again.
 //! v0-2 carry message sets, which the log converts.
 //!
+//! The first batch of a transaction in a partition is verified: the transaction's coordinator is asked, for all partitions of
+//! the request together, whether they are part of it (KIP-890, `verification`).
+//!
 //! Differs: null records are INVALID_RECORD; a live 3.9.1 does not answer at all.
-//! Gap: there is no transaction coordinator yet, see `gaps.md`.
 
 use std::collections::HashSet;
 use std::mem;
@@ -42,7 +44,7 @@ use crate::cluster::Snapshot;
 use crate::cluster::internal_topics::is_internal;
 use crate::replication::partition::{LeaderAppend, Partition};
 use crate::spawn::for_request;
-use crate::storage::log::{AppendError, AppendParams, Origin};
+use crate::storage::log::{AppendError, AppendParams, Origin, Verification};
 use crate::types::{Acks, Offset};
 use crate::wire::compression::DECOMPRESSED_MAX;
 use crate::wire::error_code::ErrorCode;
@@ -51,9 +53,11 @@ use crate::wire::header::put_response_header;
 use crate::wire::produce::{self, PartitionData, PartitionResponse, ProduceRequest, ProduceResponse, RecordErrors};
 use crate::wire::writer::Writer;
 
-use batch::{FirstBatch, Lead};
+use batch::Lead;
+use verification::{Questions, Verdicts};
 
 mod batch;
+mod verification;
 
 /// Bytes of records that are walked while other connections of the thread wait: a few milliseconds.
 const AT_ONCE: usize = 1 << 20;
@@ -81,6 +85,8 @@ pub struct Waiting {
 
 /// What is left to do.
 enum Left {
+    /// The coordinator is to be asked; with the body as received.
+    Verify(BytesMut, Questions),
     /// Records are to be appended; with the body as received.
     Append(BytesMut, Pause),
     /// What was appended is waited for; with the names alone.
@@ -102,11 +108,14 @@ pub fn begin(ctx: &RequestContext<'_>, mut frame: Frame<'_>) -> Result<Result<Re
     let mut producing = Producing::read(ctx, &frame)?;
     let snapshot = ctx.services.cluster.glance();
     producing.refuse_as_a_whole(ctx, &frame, &snapshot);
-    let left = match producing.append(ctx, &snapshot, &mut frame) {
-        Some(pause) => Left::Append(frame.take(), pause),
-        None => match producing.names_to_wait_with(&frame) {
-            Some(names) => Left::Wait(names),
-            None => return producing.answer(ctx, &snapshot, &frame).map(Ok),
+    let left = match producing.questions(ctx, &frame, &snapshot) {
+        Some(questions) => Left::Verify(frame.take(), questions),
+        None => match producing.append(ctx, &snapshot, &mut frame) {
+            Some(pause) => Left::Append(frame.take(), pause),
+            None => match producing.names_to_wait_with(&frame) {
+                Some(names) => Left::Wait(names),
+                None => return producing.answer(ctx, &snapshot, &frame).map(Ok),
+            },
         },
     };
     Ok(Err(Box::new(Waiting { producing, left })))
@@ -115,10 +124,18 @@ pub fn begin(ctx: &RequestContext<'_>, mut frame: Frame<'_>) -> Result<Result<Re
 /// Does the rest. `share` of the request budget goes with the records, before anything is waited for.
 pub async fn finish<S>(ctx: &RequestContext<'_>, waiting: Waiting, share: S) -> Result<Reply, Close> {
     let Waiting { mut producing, left } = waiting;
-    let names = match left {
-        Left::Wait(names) => names,
-        Left::Append(mut frame, pause) => {
-            let mut next = Some(pause);
+    let begun = match left {
+        Left::Wait(names) => Err(names),
+        Left::Append(frame, pause) => Ok((frame, Some(pause))),
+        Left::Verify(mut frame, questions) => {
+            producing.verdicts.ask(ctx, questions).await;
+            let next = producing.append(ctx, &ctx.services.cluster.load(), &mut frame);
+            Ok((frame, next))
+        }
+    };
+    let names = match begun {
+        Err(names) => names,
+        Ok((mut frame, mut next)) => {
             while let Some(pause) = next {
                 match pause {
                     Pause::Turn => yield_now().await,
@@ -166,6 +183,8 @@ struct Producing {
     announced: usize,
     /// When its records are appended, wall clock.
     now_ms: i64,
+    /// What the coordinator says of its partitions.
+    verdicts: Verdicts,
 }
 
 type Outcome = Result<(Arc<Partition>, LeaderAppend), PartitionResponse>;
@@ -176,12 +195,28 @@ impl Producing {
             .map_err(|error| Close(format!("Produce v{}: {error}", ctx.version())))?;
         keep_last(&mut request, frame);
         let (outcomes, pending) = Default::default();
-        Ok(Producing { request, size: frame.len(), outcomes, pending, walked: 0, announced: 0, now_ms: 0 })
+        let verdicts = Verdicts::new(ctx, &request);
+        let size = frame.len();
+        Ok(Producing { request, size, outcomes, pending, walked: 0, announced: 0, now_ms: 0, verdicts })
     }
 
     fn refuse_as_a_whole(&mut self, ctx: &RequestContext<'_>, frame: &[u8], snapshot: &Snapshot) {
         if let Some(outcome) = refused_as_a_whole(&self.request, frame, snapshot, ctx.version()) {
             self.outcomes.resize(self.request.partitions.len(), outcome);
+        }
+    }
+
+    /// What the coordinator is to be asked, where anything is to be appended at all.
+    fn questions(&mut self, ctx: &RequestContext<'_>, frame: &[u8], snapshot: &Snapshot) -> Option<Questions> {
+        if !self.verdicts.are_asked_for() || !self.outcomes.is_empty() {
+            return None;
+        }
+        match self.verdicts.questions(ctx, &self.request, frame, snapshot) {
+            Ok(questions) => questions,
+            Err(refused) => {
+                self.outcomes.resize(self.request.partitions.len(), refused);
+                None
+            }
         }
     }
 
@@ -194,7 +229,8 @@ impl Producing {
                 return Some(Pause::Turn);
             }
             let at_once = AT_ONCE.saturating_sub(self.announced);
-            let outcome = match admit(ctx, snapshot, &self.request, data, frame, self.now_ms, at_once) {
+            let verdict = self.verdicts.of(self.outcomes.len());
+            let outcome = match admit(ctx, snapshot, &self.request, data, frame, verdict, self.now_ms, at_once) {
                 Err(refused) => Err(refused),
                 Ok(admitted) => {
                     let records = frame.get_mut(admitted.range.clone()).unwrap_or_default();
@@ -323,12 +359,14 @@ struct Admitted {
 }
 
 /// One partition: what is checked before its append.
+#[allow(clippy::too_many_arguments)]
 fn admit(
     ctx: &RequestContext<'_>,
     snapshot: &Snapshot,
     request: &ProduceRequest,
     data: &PartitionData,
     frame: &[u8],
+    verdict: Result<Verification, PartitionResponse>,
     now_ms: i64,
     decompressed_max: usize,
 ) -> Result<Admitted, PartitionResponse> {
@@ -339,10 +377,10 @@ fn admit(
     let Some(range) = data.records() else { return Err(failed(ErrorCode::InvalidRecord)) };
     let records = frame.get(range.clone()).unwrap_or_default();
     let version = ctx.version();
-    let first = if version >= 3 { Some(batch::only(records, version).map_err(failed)?) } else { None };
-    if first.is_some_and(|first| needs_verification(ctx, &first)) {
-        return Err(unverified());
+    if version >= 3 {
+        batch::only(records, version).map_err(failed)?;
     }
+    let verification = verdict?;
     let acks = match request.acks {
         0 => Acks::None,
         1 => Acks::Leader,
@@ -357,6 +395,7 @@ fn admit(
     };
     let params = AppendParams {
         origin: Origin::Client { produce_version: version },
+        verification,
         leader_epoch: partition.leader_epoch(),
         now_ms,
         decompressed_max,
@@ -381,21 +420,6 @@ async fn append_elsewhere(
     let Some((whole, outcome)) = appended.await else { return Err(Close("the broker stops".to_owned())) };
     *frame = whole;
     Ok(outcome)
-}
-
-/// Whether the coordinator must say that this partition is part of the producer's transaction.
-fn needs_verification(ctx: &RequestContext<'_>, first: &FirstBatch) -> bool {
-    first.is_transactional
-        && first.has_producer
-        && ctx.services.configs.broker().transaction_partition_verification_enable
-}
-
-/// There is no coordinator to ask: what Kafka answers while it cannot be reached. Clients try again.
-fn unverified() -> PartitionResponse {
-    failed_because(
-        ErrorCode::NotEnoughReplicas,
-        "the partition could not be verified to be part of the transaction: COORDINATOR_NOT_AVAILABLE".to_owned(),
-    )
 }
 
 fn failed_because(error: ErrorCode, message: String) -> PartitionResponse {

@@ -55,6 +55,8 @@ use crate::controller::serving::Serving;
 use crate::controller::to_controller::ControllerChannel;
 use crate::controller::{self, ControllerHandle};
 use crate::coordinator::group_coordinator::{self, GroupCoordinator};
+use crate::coordinator::markers::MarkerWriter;
+use crate::coordinator::transaction_coordinator::{self, TransactionCoordinator};
 use crate::loggers::Loggers;
 use crate::metastore::embedded::{EmbeddedStore, OpenError};
 use crate::metastore::schema::paths;
@@ -278,8 +280,25 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         spawner: spawner.clone(),
         shutdown: shutdown.clone(),
     });
-    partitions.tell(groups.clone());
+    let markers = MarkerWriter {
+        partitions: Arc::downgrade(&partitions),
+        groups: groups.clone(),
+        clock: clock.clone(),
+        timeout: Duration::from_millis(u64::try_from(config.request_timeout_ms).unwrap_or(0)),
+    };
+    let transactions = TransactionCoordinator::new(transaction_coordinator::Surroundings {
+        broker: broker_id,
+        config: config.clone(),
+        cluster: cluster.clone(),
+        connector: connector.clone(),
+        writer: markers.clone(),
+        clock: clock.clone(),
+        spawner: spawner.clone(),
+        shutdown: shutdown.clone(),
+    });
+    partitions.tell(vec![groups.clone(), transactions.clone()]);
     groups.start();
+    transactions.start();
 
     drop(metastore);
 
@@ -378,6 +397,8 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         receiver: receiver.clone(),
         serving,
         groups,
+        transactions,
+        markers,
         fetch_sessions: FetchSessions::new(slots),
         telltales: Telltales::default(),
         quotas: live.quotas.clone(),

@@ -1,4 +1,4 @@
-//! Reads a partition of `__consumer_offsets` from its log start to its end, record by record.
+//! Reads a partition of an internal topic from its log start to its end, record by record.
 //!
 //! A batch or record that cannot be read is skipped and said, with its offset: what it held is lost, the rest is not.
 
@@ -8,7 +8,7 @@ mod tests;
 use std::fmt::Display;
 use std::io;
 
-use super::group::Loading;
+use super::records::BadRecord;
 use crate::storage::entry::{Entry, entries};
 use crate::storage::log::{FileSlice, Log, ReadError};
 use crate::types::{Offset, TopicPartition};
@@ -16,10 +16,26 @@ use crate::wire::batch::{Batch, ControlRecord, RecordStream};
 use crate::wire::compression::{Codec, DECOMPRESSED_MAX, Decompressor, Scratch};
 use crate::wire::legacy::{InnerMessages, Message, crc_matches};
 
+/// What is made of records, in the order of the log.
+pub trait Replay: Default {
+    /// Takes over one record. `producer_id` is that of a transactional batch. A record that cannot be read changes
+    /// nothing.
+    fn replay(
+        &mut self,
+        record: Offset,
+        producer_id: Option<i64>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), BadRecord>;
+
+    /// A control record: the producer's transaction ended here.
+    fn end_transaction(&mut self, producer_id: i64, commit: bool);
+}
+
 /// What was read.
 #[derive(Debug, Default)]
-pub struct Loaded {
-    pub loading: Loading,
+pub struct Loaded<R> {
+    pub loading: R,
     pub records: u64,
     /// Where records and batches lie that could not be read.
     pub skipped: Vec<Offset>,
@@ -34,13 +50,13 @@ pub enum LoadError {
     File(#[from] io::Error),
 }
 
-/// Reads everything below the log end, not only what is replicated: the leader's log is what the groups are.
+/// Reads everything below the log end, not only what is replicated: the leader's log is what there is.
 /// `buffer` is how many bytes are read at once, or one batch. Blocks on the disk.
-pub fn load(log: &Log, buffer: usize) -> Result<Loaded, LoadError> {
+pub fn load<R: Replay>(log: &Log, buffer: usize) -> Result<Loaded<R>, LoadError> {
     let mut loader = Loader {
         partition: log.topic_partition().clone(),
         next: Offset::ZERO,
-        loaded: Loaded::default(),
+        loaded: Loaded { loading: R::default(), records: 0, skipped: Vec::new() },
         scratch: Scratch::default(),
         record: Vec::new(),
     };
@@ -65,15 +81,15 @@ fn read(slice: &FileSlice, into: &mut Vec<u8>) -> io::Result<()> {
     slice.file.read_exact_at(into, slice.position)
 }
 
-struct Loader {
+struct Loader<R> {
     partition: TopicPartition,
     next: Offset,
-    loaded: Loaded,
+    loaded: Loaded<R>,
     scratch: Scratch,
     record: Vec<u8>,
 }
 
-impl Loader {
+impl<R: Replay> Loader<R> {
     fn entries(&mut self, bytes: &[u8], from: Offset) {
         for (at, entry) in entries(bytes) {
             self.next = entry.last_offset + 1;

@@ -75,6 +75,8 @@ pub enum BadRecord {
     Read(#[from] ReadError),
     #[error("value version {0} is not known")]
     Version(i16),
+    #[error("no transaction can be in state {0}")]
+    State(i8),
 }
 
 const OFFSET_KEY: i16 = 1;

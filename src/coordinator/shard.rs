@@ -1,5 +1,5 @@
-//! One partition of `__consumer_offsets` that this broker leads, behind its lock: the groups, who waits for them, and what
-//! waits for replicas.
+//! One partition of an internal topic that this broker leads, behind its lock: the core that lives in it, who waits for an
+//! answer, and what waits for replicas.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,42 +7,35 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use super::group::{AppendId, Effect, Groups, JoinAnswer, RequestId, SyncAnswer};
+use super::cores::{AppendId, Core, Effect, RequestId};
 use crate::replication::partition::{LeaderAppend, NotCommitted, Partition};
 use crate::types::{LeaderEpoch, Offset};
 use crate::wire::error_code::ErrorCode;
 
 /// Loading, active or gone.
-pub(super) struct Shard {
+pub(super) struct Shard<C: Core> {
     pub partition: Arc<Partition>,
     pub epoch: LeaderEpoch,
-    pub state: Mutex<Shardful>,
+    pub state: Mutex<Shardful<C>>,
     /// Something waits for replication, or the shard is gone.
     pub pump: Notify,
 }
 
 /// What a shard's lock protects.
-pub(super) struct Shardful {
-    pub phase: Phase,
-    pub waiting: BTreeMap<RequestId, Waiter>,
+pub(super) struct Shardful<C: Core> {
+    pub phase: Phase<C>,
+    pub waiting: BTreeMap<RequestId, oneshot::Sender<C::Answer>>,
     /// In the order of the log.
     pub replicating: VecDeque<Replicating>,
-    /// Producers whose transactions ended while the groups were being loaded; true = committed.
+    /// Producers whose transactions ended while the core was being loaded; true = committed.
     pub ended: Vec<(i64, bool)>,
 }
 
-pub(super) enum Phase {
+pub(super) enum Phase<C> {
     Loading,
-    Active(Box<Groups>),
+    Active(Box<C>),
     /// Not led any more, or it cannot be read.
     Gone(ErrorCode),
-}
-
-/// Who is told.
-pub(super) enum Waiter {
-    Join(oneshot::Sender<JoinAnswer>),
-    Sync(oneshot::Sender<SyncAnswer>),
-    Commit(oneshot::Sender<Vec<ErrorCode>>),
 }
 
 #[derive(Clone, Copy)]
@@ -74,9 +67,9 @@ impl Awaited {
     }
 }
 
-impl Shard {
-    /// Groups that have to be loaded.
-    pub fn new(partition: Arc<Partition>, epoch: LeaderEpoch) -> Shard {
+impl<C: Core> Shard<C> {
+    /// That has to be loaded.
+    pub fn new(partition: Arc<Partition>, epoch: LeaderEpoch) -> Shard<C> {
         let state = Shardful {
             phase: Phase::Loading,
             waiting: BTreeMap::new(),
@@ -86,13 +79,15 @@ impl Shard {
         Shard { partition, epoch, state: Mutex::new(state), pump: Notify::new() }
     }
 
-    /// Tells everyone who waits that the groups are elsewhere.
+    /// Tells everyone who waits that the coordinator is elsewhere.
     pub fn resign(&self) {
         let mut state = self.state.lock();
         let phase = std::mem::replace(&mut state.phase, Phase::Gone(ErrorCode::NotCoordinator));
-        if let Phase::Active(groups) = phase {
-            for effect in groups.resign() {
-                state.answer(effect);
+        if let Phase::Active(core) = phase {
+            for effect in core.resign() {
+                if let Effect::Answer(request, answer) = effect {
+                    state.answer(request, answer);
+                }
             }
         }
         state.waiting.clear();
@@ -102,26 +97,19 @@ impl Shard {
     }
 }
 
-impl Shardful {
-    pub fn active(&mut self) -> Result<&mut Groups, ErrorCode> {
+impl<C: Core> Shardful<C> {
+    pub fn active(&mut self) -> Result<&mut C, ErrorCode> {
         match &mut self.phase {
-            Phase::Active(groups) => Ok(groups),
+            Phase::Active(core) => Ok(core),
             Phase::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
             Phase::Gone(error) => Err(*error),
         }
     }
 
-    /// Whoever asked may be gone.
-    pub fn answer(&mut self, effect: Effect) {
-        let (Effect::Joined(request, _) | Effect::Synced(request, _) | Effect::Committed(request, _)) = &effect else {
-            return;
-        };
-        let waiter = self.waiting.remove(request);
-        match (effect, waiter) {
-            (Effect::Joined(_, answer), Some(Waiter::Join(sender))) => drop(sender.send(answer)),
-            (Effect::Synced(_, answer), Some(Waiter::Sync(sender))) => drop(sender.send(answer)),
-            (Effect::Committed(_, answer), Some(Waiter::Commit(sender))) => drop(sender.send(answer)),
-            _ => {}
+    pub fn answer(&mut self, request: RequestId, answer: C::Answer) {
+        if let Some(sender) = self.waiting.remove(&request) {
+            // Whoever asked may be gone.
+            let _ = sender.send(answer);
         }
     }
 }

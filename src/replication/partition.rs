@@ -23,6 +23,7 @@ use super::waiters::{Moves, OffsetWaiters, Parked, ParkedFetches};
 use crate::config::TopicConfig;
 use crate::storage::log::{
     AbortedTransaction, AppendError, AppendInfo, AppendParams, FileSlice, Log, LogOffsets, ReadError, TimestampOffset,
+    VerificationGuard,
 };
 use crate::types::{Acks, BrokerId, IsolationLevel, LeaderEpoch, Offset, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
@@ -252,6 +253,22 @@ impl Partition {
                 .then_some(end),
             durable_at: (acks == Acks::Leader && self.group_commit.owes(end)).then_some(end),
         })
+    }
+
+    /// A producer's first batch of a transaction here is to be verified: the guard with which it is appended then, `None` when
+    /// the transaction is open here already.
+    pub fn begin_verification(
+        &self,
+        producer_id: i64,
+        epoch: i16,
+        sequence: i32,
+        now_ms: i64,
+    ) -> Result<Option<VerificationGuard>, ErrorCode> {
+        let log = self.online_log()?;
+        match self.role.read().leading.as_ref().filter(|leading| !leading.is_superseded()) {
+            Some(_) => Ok(log.begin_verification(producer_id, epoch, sequence, now_ms)),
+            None => Err(ErrorCode::NotLeaderOrFollower),
+        }
     }
 
     /// Completes when the high watermark is at least `offset` (after the fsync that flush.messages asks for),

@@ -120,7 +120,7 @@ pub struct PartitionTable {
     around: Arc<Surroundings>,
     logs: Arc<LogManager>,
     topic_configs: TopicConfigs,
-    leadership: OnceLock<Arc<dyn Leadership>>,
+    leadership: OnceLock<Vec<Arc<dyn Leadership>>>,
     fetchers: OnceLock<Arc<Fetchers>>,
     shards: [Shard; SHARDS],
     changing: OneAtATime,
@@ -149,8 +149,8 @@ impl PartitionTable {
         }
     }
 
-    /// Who is told of changes of leadership from now on. The first one stays.
-    pub fn tell(&self, leadership: Arc<dyn Leadership>) {
+    /// Who is told of changes of leadership from now on. The first ones stay.
+    pub fn tell(&self, leadership: Vec<Arc<dyn Leadership>>) {
         let _ = self.leadership.set(leadership);
     }
 
@@ -332,11 +332,11 @@ impl PartitionTable {
         if change.recovering || change.leader == me {
             log.give_up_what_is_missing();
         }
-        let told = self.leadership.get();
+        let told = self.leadership.get().into_iter().flatten();
         if change.leader == me {
             self.fetch_no_longer(&change.tp);
             partition.make_leader(change)?;
-            if let Some(told) = told {
+            for told in told {
                 told.leads(&partition, change.leader_epoch);
             }
         } else {
@@ -347,7 +347,7 @@ impl PartitionTable {
                 }
                 _ => self.fetch_no_longer(&change.tp),
             }
-            if let Some(told) = told {
+            for told in told {
                 told.resigned(&change.tp, change.leader_epoch);
             }
         }
@@ -441,7 +441,7 @@ impl PartitionTable {
     /// It is in the table no longer.
     fn end(&self, partition: &Partition) {
         partition.stop();
-        if let Some(told) = self.leadership.get() {
+        for told in self.leadership.get().into_iter().flatten() {
             told.resigned(partition.topic_partition(), LeaderEpoch::NONE);
         }
     }

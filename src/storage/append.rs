@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::entry::{Entry, entries};
 use super::file_cache::file_name;
-use super::log::{AppendError, AppendInfo, AppendParams, Log, Origin, Writer};
+use super::log::{AppendError, AppendInfo, AppendParams, Log, Origin, VerificationGuard, Writer};
 use super::producer_state::{ProducerError, Sequence};
 use super::segment::Segment;
 use super::txn_index::AbortedTxn;
@@ -84,7 +84,10 @@ impl Log {
                 .producers
                 .check_marker(header.producer_id, header.producer_epoch, marker)
                 .map(|()| Sequence::Next),
-            None => writer.producers.check(&header, matches!(params.origin, Origin::Client { .. })),
+            None => {
+                let is_client = matches!(params.origin, Origin::Client { .. });
+                writer.producers.check(&header, is_client, params.verification)
+            }
         };
         match sequence.map_err(|e| self.refused_producer(e))? {
             Sequence::Duplicate(batch) => Ok(AppendInfo {
@@ -107,6 +110,18 @@ impl Log {
                 })
             }
         }
+    }
+
+    /// A producer's first batch of a transaction here is to be verified: the guard with which it is appended then. `None` when
+    /// its transaction is open here, which the coordinator knows of.
+    pub fn begin_verification(
+        &self,
+        producer_id: i64,
+        epoch: i16,
+        sequence: i32,
+        now_ms: i64,
+    ) -> Option<VerificationGuard> {
+        self.writer.lock().producers.begin_verification(producer_id, epoch, sequence, now_ms)
     }
 
     /// Appends a leader's bytes unchanged; offsets must continue the log. Bytes of an unfinished batch at the end are

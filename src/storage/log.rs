@@ -23,6 +23,7 @@ use super::disk::DiskFile;
 use super::epoch_cache::EpochCache;
 use super::file_cache::FileHome;
 use super::log_dir::LogDir;
+pub use super::producer_state::VerificationGuard;
 use super::producer_state::{ProducerState, ProducerStates};
 use super::segment::Segment;
 use super::view::LogView;
@@ -39,10 +40,18 @@ pub enum Origin {
     Coordinator,
 }
 
+/// Whether a batch that begins a transaction here must have been verified (KIP-890), and what shows that it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verification {
+    NotAsked,
+    Required(Option<VerificationGuard>),
+}
+
 /// What an append needs to know beside the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct AppendParams {
     pub origin: Origin,
+    pub verification: Verification,
     pub leader_epoch: LeaderEpoch,
     /// Wall time.
     pub now_ms: i64,

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use super::log::Verification;
 use crate::types::Offset;
 use crate::wire::batch::{BatchHeader, Marker};
 use crate::wire::error_code::ErrorCode;
@@ -119,10 +120,28 @@ pub struct CompletedTxn {
     pub aborted: bool,
 }
 
+/// Shows that the coordinator was asked about this very transaction: a marker in between makes it worthless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerificationGuard(u64);
+
+/// A producer whose first batch of a transaction is being verified. In memory only.
+#[derive(Clone, Copy, Debug)]
+struct Verifying {
+    guard: VerificationGuard,
+    epoch: i16,
+    /// A batch behind the one that this began with is not let in before it.
+    lowest_sequence: i32,
+    /// Wall ms.
+    since_ms: i64,
+}
+
 /// All producers of one log.
 #[derive(Clone, Debug, Default)]
 pub struct ProducerStates {
     producers: HashMap<i64, ProducerState>,
+    verifying: HashMap<i64, Verifying>,
+    /// Never the same twice, whatever else is forgotten.
+    next_guard: u64,
     /// First offset of each open transaction → producer.
     open: BTreeMap<Offset, i64>,
     /// First offset → marker offset of transactions that ended at or above the high watermark.
@@ -166,29 +185,79 @@ impl ProducerStates {
     }
 
     pub fn clear(&mut self) {
-        *self = ProducerStates { dirty: true, ..ProducerStates::default() };
+        *self = ProducerStates { dirty: true, next_guard: self.next_guard, ..ProducerStates::default() };
+    }
+
+    /// Whether this producer's transaction is open here. One of an earlier epoch is another one, as from Kafka 4.0 on: a 3.9 lets
+    /// whoever names a later epoch into an open transaction, and its marker is refused ever after.
+    fn is_open(&self, producer_id: i64, epoch: i16) -> bool {
+        let state = self.producers.get(&producer_id);
+        state.is_some_and(|state| state.txn_first_offset.is_some() && state.epoch == epoch)
+    }
+
+    /// The coordinator is about to be asked whether the producer's transaction has this log: the guard that its batch is
+    /// appended with. `None` when the transaction is open here.
+    pub fn begin_verification(
+        &mut self,
+        producer_id: i64,
+        epoch: i16,
+        sequence: i32,
+        now_ms: i64,
+    ) -> Option<VerificationGuard> {
+        if self.is_open(producer_id, epoch) {
+            return None;
+        }
+        let next_guard = &mut self.next_guard;
+        let verifying = self.verifying.entry(producer_id).or_insert_with(|| {
+            *next_guard += 1;
+            Verifying { guard: VerificationGuard(*next_guard), epoch, lowest_sequence: sequence, since_ms: now_ms }
+        });
+        if epoch > verifying.epoch {
+            (verifying.epoch, verifying.lowest_sequence) = (epoch, sequence);
+        } else if epoch == verifying.epoch {
+            verifying.lowest_sequence = verifying.lowest_sequence.min(sequence);
+        }
+        Some(verifying.guard)
     }
 
     /// Whether a client may append this batch of data now. `check_sequence` is false for our own coordinators.
-    pub fn check(&self, batch: &BatchHeader, check_sequence: bool) -> Result<Sequence, ProducerError> {
+    pub fn check(
+        &self,
+        batch: &BatchHeader,
+        check_sequence: bool,
+        verification: Verification,
+    ) -> Result<Sequence, ProducerError> {
         if !batch.has_producer() {
             return Ok(Sequence::Next);
         }
-        let Some(state) = self.producers.get(&batch.producer_id) else { return Ok(Sequence::Next) };
         let (id, epoch) = (batch.producer_id, batch.producer_epoch);
         let (first, last) = (batch.base_sequence, batch.last_sequence());
-        if check_sequence && epoch == state.epoch {
+        let known = self.producers.get(&id);
+        if let Some(state) = known.filter(|state| check_sequence && epoch == state.epoch) {
             let same = |kept: &&ProducerBatch| kept.first_sequence() == first && kept.last_sequence == last;
             if let Some(kept) = state.batches.iter().find(same) {
                 return Ok(Sequence::Duplicate(*kept));
             }
         }
+        let verifying = self.verifying.get(&id);
+        if let Verification::Required(shown) = verification
+            && batch.is_transactional()
+            && !self.is_open(id, epoch)
+            && (shown.is_none() || shown != verifying.map(|verifying| verifying.guard))
+        {
+            return refused(
+                ErrorCode::InvalidTxnState,
+                format!("the batch of producer {id} is not part of a transaction that is open"),
+            );
+        }
+        let Some(state) = known else { return self.check_lowest(batch, check_sequence) };
         if epoch < state.epoch {
             return refused(
                 ErrorCode::InvalidProducerEpoch,
                 format!("epoch {epoch} of producer {id} is smaller than the last seen epoch {}", state.epoch),
             );
         }
+        self.check_lowest(batch, check_sequence)?;
         if check_sequence && state.epoch != -1 {
             let expected = match state.last_sequence() {
                 _ if epoch != state.epoch => 0,
@@ -213,6 +282,21 @@ impl ProducerStates {
             );
         }
         Ok(Sequence::Next)
+    }
+
+    /// While a batch is verified none with a later sequence passes it: it would be out of order for good.
+    fn check_lowest(&self, batch: &BatchHeader, check_sequence: bool) -> Result<Sequence, ProducerError> {
+        let verifying = self.verifying.get(&batch.producer_id).filter(|_| check_sequence);
+        match verifying {
+            Some(verifying) if batch.base_sequence > verifying.lowest_sequence => refused(
+                ErrorCode::OutOfOrderSequenceNumber,
+                format!(
+                    "producer {} sends sequence {} before {}, which is being verified",
+                    batch.producer_id, batch.base_sequence, verifying.lowest_sequence
+                ),
+            ),
+            _ => Ok(Sequence::Next),
+        }
     }
 
     /// Whether a coordinator may write this marker now.
@@ -242,6 +326,9 @@ impl ProducerStates {
             return;
         }
         self.dirty = true;
+        if batch.is_transactional() {
+            self.verifying.remove(&batch.producer_id);
+        }
         let state = self.producers.entry(batch.producer_id).or_default();
         state.set_epoch(batch.producer_epoch);
         state.last_timestamp_ms = batch.max_timestamp;
@@ -260,6 +347,7 @@ impl ProducerStates {
     /// Takes in an end marker that is in the log; tells which transaction it ended, if one was open.
     pub fn apply_marker(&mut self, batch: &BatchHeader, marker: Marker) -> Option<CompletedTxn> {
         self.dirty = true;
+        self.verifying.remove(&batch.producer_id);
         let state = self.producers.entry(batch.producer_id).or_default();
         state.set_epoch(batch.producer_epoch);
         state.coordinator_epoch = marker.coordinator_epoch;
@@ -301,5 +389,9 @@ impl ProducerStates {
             state.txn_first_offset.is_some() || now_ms.saturating_sub(state.last_timestamp_ms) < expiration_ms
         });
         self.dirty |= self.producers.len() < before;
+        self.verifying.retain(|_, verifying| now_ms.saturating_sub(verifying.since_ms) < expiration_ms);
     }
 }
+
+#[cfg(test)]
+mod tests;

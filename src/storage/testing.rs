@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::disk::Disk;
 use super::entry::entries;
-use super::log::{AppendParams, Log, Origin};
+use super::log::{AppendParams, Log, Origin, Verification};
 use super::manager::{LogManager, ManagerError};
 use crate::clock::ManualClock;
 use crate::config::{BrokerConfig, TopicConfig};
@@ -136,6 +136,7 @@ impl World {
 pub fn client(epoch: i32, now_ms: i64) -> AppendParams {
     AppendParams {
         origin: Origin::Client { produce_version: 9 },
+        verification: Verification::NotAsked,
         leader_epoch: LeaderEpoch(epoch),
         now_ms,
         decompressed_max: DECOMPRESSED_MAX,

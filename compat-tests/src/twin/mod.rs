@@ -33,7 +33,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("offsets.topic.replication.factor", "1"),
     ("transaction.state.log.replication.factor", "1"),
     ("transaction.state.log.min.isr", "1"),
-    // There is no coordinator to ask on one side.
+    // Markers and batches are held against each other without a coordinator, until the last case.
     ("transaction.partition.verification.enable", "false"),
     // Records are stamped long ago; none may vanish in the middle of a conversation.
     ("log.retention.ms", "-1"),

@@ -58,6 +58,7 @@ fn node(name: &str, tree: &Tree, own: &Own, sorted: bool) -> Result<Tree> {
         ("log_append_time_ms", Tree::Word(time)) if time != "-1" => placeholder("time"),
         // Of a producer: its last record's, which scripts stamp long ago, or its last marker's.
         ("last_timestamp", Tree::Word(time)) if time.len() > 12 => placeholder("time"),
+        ("transaction_start_time_ms", Tree::Word(time)) if time.len() > 12 => placeholder("time"),
         ("total_bytes" | "usable_bytes", Tree::Word(bytes)) if bytes != "-1" => placeholder("bytes"),
         // The project has its own words; that there are words is compared.
         ("error_message" | "batch_index_error_message" | "documentation", Tree::Text(text)) if !text.is_empty() => {

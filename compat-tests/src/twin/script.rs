@@ -39,6 +39,8 @@ pub struct Side {
     pub ids: HashMap<String, Uuid>,
     /// Of the last Fetch answer that carried one.
     pub session: i32,
+    /// Id and epoch of the last InitProducerId that was answered with some.
+    producer: (i64, i16),
     /// The keys that both serve.
     compared_apis: Vec<i16>,
 }
@@ -58,6 +60,7 @@ impl Side {
             parked: BTreeMap::new(),
             ids: HashMap::new(),
             session: 0,
+            producer: (-1, -1),
             compared_apis: Vec::new(),
         }
     }
@@ -125,6 +128,9 @@ impl Side {
                 created.topics.iter().for_each(|topic| self.learn(&topic.name, topic.topic_id));
             }
             ResponseKind::Fetch(fetch) if fetch.session_id != 0 => self.session = fetch.session_id,
+            ResponseKind::InitProducerId(given) if given.error_code == 0 => {
+                self.producer = (given.producer_id.0, given.producer_epoch);
+            }
             ResponseKind::JoinGroup(joined) => {
                 self.own.learn_member(&joined.member_id);
                 joined.members.iter().for_each(|member| self.own.learn_member(&member.member_id));
@@ -197,6 +203,11 @@ impl Script {
             correlation: 1000,
             connection: "",
         }
+    }
+
+    /// Id and epoch that Kafka's side gave last; that Klamm's gave the same is compared.
+    pub fn producer(&self) -> (i64, i16) {
+        self.sides[0].producer
     }
 
     /// A topic name of this script alone.

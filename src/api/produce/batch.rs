@@ -78,6 +78,23 @@ pub fn first(records: &[u8]) -> Lead {
     })
 }
 
+/// Who sent a batch of magic 2, in which epoch, and the sequence of its first record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Producer {
+    pub id: i64,
+    pub epoch: i16,
+    pub base_sequence: i32,
+}
+
+/// Who sent the first batch, which is whole and of magic 2.
+pub fn producer(records: &[u8]) -> Option<Producer> {
+    Some(Producer {
+        id: i64::from_be_bytes(records.get(43..51)?.try_into().ok()?),
+        epoch: i16::from_be_bytes(records.get(51..53)?.try_into().ok()?),
+        base_sequence: i32_at(records, 53)?,
+    })
+}
+
 /// The latest timestamp of the first batch, ms; `None` before magic 1, which has none.
 pub fn max_timestamp(records: &[u8]) -> Option<i64> {
     let at = match records.get(UP_TO_MAGIC - 1)? {

@@ -155,7 +155,14 @@ fn names_and_metadata_of_any_bytes_come_back_as_they_were() {
             metadata: topic.clone().into(),
             commit_timestamp_ms: None,
         };
-        let commit = Commit { request, group: group.clone(), speaker, retention_ms: None, partitions: vec![partition] };
+        let commit = Commit {
+            request,
+            group: group.clone(),
+            speaker,
+            retention_ms: None,
+            transaction: None,
+            partitions: vec![partition],
+        };
         bench.groups.commit(bench.now, commit);
         bench.settle();
         assert_eq!(bench.committed(request), E::None, "seed {seed}");

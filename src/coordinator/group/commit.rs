@@ -4,17 +4,27 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::desk::{Desk, Effect, Life, RequestId};
+use super::desk::{Desk, Effect, Life};
 use super::offsets::Committed;
 use super::rules::{Rule, holds};
 use super::state::{Group, State};
 use super::{Groups, Now, Speaker};
+use crate::coordinator::cores::RequestId;
 use crate::coordinator::records::{Key, OffsetValue};
 use crate::coordinator::subscription;
-use crate::types::{LeaderEpoch, Offset};
+use crate::storage::log::Verification;
+use crate::types::{LeaderEpoch, Offset, TopicPartition};
 use crate::wire::error_code::ErrorCode;
 
-/// An OffsetCommit request.
+/// The transaction that offsets are committed in.
+#[derive(Clone, Copy, Debug)]
+pub struct InTransaction {
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub verification: Verification,
+}
+
+/// An OffsetCommit request, or a TxnOffsetCommit.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub request: RequestId,
@@ -22,6 +32,7 @@ pub struct Commit {
     pub speaker: Speaker,
     /// Versions 2 to 4: ms the offsets are kept; `None` = as the broker's retention has it.
     pub retention_ms: Option<i64>,
+    pub transaction: Option<InTransaction>,
     pub partitions: Vec<CommitPartition>,
 }
 
@@ -44,6 +55,10 @@ type Committing = (Arc<str>, i32, OffsetValue);
 pub(super) struct PendingCommit {
     request: RequestId,
     pub life: Life,
+    /// The producer, for what is committed in a transaction.
+    producer_id: Option<i64>,
+    /// That transaction has ended meanwhile, behind it in the log; true = committed.
+    ended: Option<bool>,
     /// In the order of the request; refused ones with their errors.
     partitions: Vec<Result<Committing, ErrorCode>>,
 }
@@ -59,6 +74,13 @@ impl PendingCommit {
             (key.encode(), Some(value.encode()))
         };
         self.valid().map(record).collect()
+    }
+
+    /// A marker of this producer is in the log.
+    pub fn transaction_ended(&mut self, producer_id: i64, commit: bool) {
+        if self.producer_id == Some(producer_id) {
+            self.ended.get_or_insert(commit);
+        }
     }
 
     /// Partitions that were refused keep their errors, the rest get `error`.
@@ -90,7 +112,7 @@ impl Groups {
     fn try_commit(&mut self, commit: Commit) -> Result<(), ErrorCode> {
         let desk = &mut self.desk;
         if !self.groups.contains_key(&commit.group) {
-            if commit.speaker.generation >= 0 {
+            if commit.transaction.is_none() && commit.speaker.generation >= 0 {
                 return Err(ErrorCode::IllegalGeneration);
             }
             // A client that keeps its offsets here and assigns its partitions itself.
@@ -98,11 +120,16 @@ impl Groups {
             self.groups.insert(commit.group.clone(), group);
         }
         let group = self.groups.get_mut(&commit.group).ok_or(ErrorCode::UnknownServerError)?;
-        group.may_commit(&commit.speaker)?;
-        match group.state() {
-            State::CompletingRebalance => return Err(ErrorCode::RebalanceInProgress),
-            State::Stable | State::PreparingRebalance => group.touch(desk, &commit.speaker.member_id),
-            State::Empty | State::Dead => {}
+        match &commit.transaction {
+            Some(_) => group.may_commit_in_transaction(&commit.speaker)?,
+            None => {
+                group.may_commit(&commit.speaker)?;
+                match group.state() {
+                    State::CompletingRebalance => return Err(ErrorCode::RebalanceInProgress),
+                    State::Stable | State::PreparingRebalance => group.touch(desk, &commit.speaker.member_id),
+                    State::Empty | State::Dead => {}
+                }
+            }
         }
         let (now_ms, longest) = (desk.now.wall_ms, desk.settings.offset_metadata_max);
         let retention_ms = commit.retention_ms;
@@ -121,15 +148,26 @@ impl Groups {
             Ok((at.topic, at.partition, value))
         };
         let partitions: Vec<_> = commit.partitions.into_iter().map(value).collect();
-        let pending = PendingCommit { request: commit.request, life: group.life.clone(), partitions };
+        let (request, life, ended) = (commit.request, group.life.clone(), None);
+        let producer_id = commit.transaction.map(|transaction| transaction.producer_id);
+        let pending = PendingCommit { request, life, producer_id, ended, partitions };
         if pending.valid().next().is_none() {
             pending.refuse(desk, ErrorCode::None);
             return Ok(());
         }
         for (topic, partition, _) in pending.valid() {
-            group.offsets.begin(topic, *partition);
+            match producer_id {
+                None => group.offsets.begin(topic, *partition),
+                Some(_) => group.offsets.begin_in_transaction(TopicPartition::new(topic.clone(), *partition)),
+            }
         }
-        desk.append_offsets(pending, None);
+        let Some(transaction) = commit.transaction else {
+            desk.append_offsets(pending, None, Verification::NotAsked);
+            return Ok(());
+        };
+        let InTransaction { producer_id, producer_epoch, verification } = transaction;
+        self.transactions.opened(producer_id, &group.life.group);
+        desk.append_offsets(pending, Some((producer_id, producer_epoch)), verification);
         Ok(())
     }
 
@@ -139,7 +177,13 @@ impl Groups {
                 let outcome =
                     if holds(Rule::CommittedWhenReplicated) { outcome } else { outcome.or(Ok(Offset(i64::MAX >> 1))) };
                 let committed = outcome.ok().map(|base| Committed { record: base + nth as i64, value: value.clone() });
-                group.offsets.end(topic, *partition, committed);
+                match commit.producer_id {
+                    None => group.offsets.end(topic, *partition, committed),
+                    Some(id) => {
+                        let at = TopicPartition::new(topic.clone(), *partition);
+                        group.offsets.end_in_transaction(id, at, committed, commit.ended);
+                    }
+                }
             }
         }
         commit.refuse(&mut self.desk, outcome.err().map_or(ErrorCode::None, commit_error));
@@ -217,6 +261,13 @@ impl Group {
             return Err(ErrorCode::IllegalGeneration);
         }
         Ok(())
+    }
+
+    /// As [`Group::may_commit`], in whatever state the group is. A producer that names no member at all may, as those of
+    /// before KIP-447 do.
+    fn may_commit_in_transaction(&self, speaker: &Speaker) -> Result<(), ErrorCode> {
+        let names_a_member = speaker.generation >= 0 || !speaker.member_id.is_empty();
+        if names_a_member || speaker.group_instance_id.is_some() { self.may_commit(speaker) } else { Ok(()) }
     }
 
     fn fetch(&self, topic: &str, partition: i32, require_stable: bool) -> Result<Option<OffsetValue>, ErrorCode> {

@@ -8,8 +8,10 @@ use bytes::Bytes;
 use super::commit::PendingCommit;
 use super::join::{JoinAnswer, ReplacedMember};
 use super::sync::SyncAnswer;
+use crate::coordinator::cores::{Append, AppendId, Now, RequestId};
 use crate::coordinator::records::{GroupValue, Key};
 use crate::coordinator::timers::Timers;
+use crate::storage::log::Verification;
 use crate::wire::error_code::ErrorCode;
 
 /// The broker's settings for groups; ms, bytes where the name says nothing else.
@@ -24,21 +26,6 @@ pub struct Settings {
     pub offsets_retention_ms: i64,
 }
 
-/// A moment on both clocks.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Now {
-    pub monotonic_ms: i64,
-    pub wall_ms: i64,
-}
-
-/// A request that waits for its answer; the driver's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u64);
-
-/// An append that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AppendId(pub u64);
-
 /// What the driver does for the core.
 #[derive(Debug)]
 pub enum Effect {
@@ -47,20 +34,6 @@ pub enum Effect {
     /// An error for each partition, in the order of the request.
     Committed(RequestId, Vec<ErrorCode>),
     Append(Append),
-}
-
-/// One batch for `__consumer_offsets`.
-#[derive(Clone, Debug)]
-pub struct Append {
-    pub id: AppendId,
-    /// `None` values are tombstones.
-    pub records: Vec<(Bytes, Option<Bytes>)>,
-    /// 0 for offset commits, -1 for the rest, as Kafka writes them.
-    pub base_sequence: i32,
-    /// Id and epoch, for offsets committed in a transaction.
-    pub producer: Option<(i64, i16)>,
-    /// acks=all. Tombstones are not waited for.
-    pub replicated: bool,
 }
 
 /// One life of a group: an append of a group that was deleted says nothing about its successor of the same name.
@@ -160,15 +133,17 @@ impl Desk {
         self.effects.push(Effect::Append(append(id)));
     }
 
-    /// Offsets that a client committed.
-    pub fn append_offsets(&mut self, pending: PendingCommit, producer: Option<(i64, i16)>) {
+    /// Offsets that a client committed, in a transaction of `producer` if there is one.
+    pub fn append_offsets(&mut self, pending: PendingCommit, producer: Option<(i64, i16)>, verification: Verification) {
         let records = pending.records();
         self.append(PendingAppend::Commit(pending), |id| Append {
             id,
             records,
             base_sequence: 0,
             producer,
+            verification,
             replicated: true,
+            timeout_ms: None,
         });
     }
 
@@ -180,7 +155,9 @@ impl Desk {
             records: vec![record],
             base_sequence: -1,
             producer: None,
+            verification: Verification::NotAsked,
             replicated: true,
+            timeout_ms: None,
         });
     }
 
@@ -191,6 +168,14 @@ impl Desk {
         }
         let records = keys.iter().map(|key| (key.encode(), None)).collect();
         let pending = PendingAppend::Noted { group: group.clone(), what: "a tombstone" };
-        self.append(pending, |id| Append { id, records, base_sequence: -1, producer: None, replicated: false });
+        self.append(pending, |id| Append {
+            id,
+            records,
+            base_sequence: -1,
+            producer: None,
+            verification: Verification::NotAsked,
+            replicated: false,
+            timeout_ms: None,
+        });
     }
 }

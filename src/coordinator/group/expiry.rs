@@ -34,6 +34,7 @@ impl Groups {
             for (topic, partition) in &held {
                 group.offsets.forget(topic, *partition);
             }
+            group.offsets.forget_in_transactions(topic);
             if !held.is_empty() {
                 self.bury(&name, held);
             }

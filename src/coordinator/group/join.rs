@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::desk::{Desk, Effect, Life, PendingAppend, RequestId, Timer};
+use super::desk::{Desk, Effect, Life, PendingAppend, Timer};
 use super::member::{Member, Protocols};
 use super::state::{Group, Phase, State};
 use super::sync::SyncAnswer;
 use super::{Groups, Now};
+use crate::coordinator::cores::RequestId;
 use crate::types::Offset;
 use crate::wire::error_code::ErrorCode;
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Groups;
-use super::desk::{Now, Settings};
+use super::Now;
+use super::desk::Settings;
 use super::offsets::{Committed, Offsets};
 use super::state::{Group, State};
 use super::transactions::Transactions;
+use crate::coordinator::loader::Replay;
 use crate::coordinator::records::{BadRecord, GroupValue, Key, OffsetValue};
 use crate::types::{Offset, TopicPartition};
 
@@ -21,10 +23,8 @@ pub struct Loading {
     topics: BTreeMap<Arc<str>, ()>,
 }
 
-impl Loading {
-    /// Takes over one record. `producer_id` is that of a transactional batch. A record that cannot be read changes
-    /// nothing.
-    pub fn replay(
+impl Replay for Loading {
+    fn replay(
         &mut self,
         record: Offset,
         producer_id: Option<i64>,
@@ -51,6 +51,16 @@ impl Loading {
         Ok(())
     }
 
+    fn end_transaction(&mut self, producer_id: i64, commit: bool) {
+        for group in self.transactions.ended(producer_id) {
+            if let Some(offsets) = self.offsets.get_mut(&group) {
+                offsets.end_transaction(producer_id, commit);
+            }
+        }
+    }
+}
+
+impl Loading {
     fn replay_offset(
         &mut self,
         record: Offset,
@@ -80,15 +90,6 @@ impl Loading {
             None => {
                 self.topics.insert(topic.clone(), ());
                 topic
-            }
-        }
-    }
-
-    /// A control record: the producer's transaction ended here.
-    pub fn end_transaction(&mut self, producer_id: i64, commit: bool) {
-        for group in self.transactions.ended(producer_id) {
-            if let Some(offsets) = self.offsets.get_mut(&group) {
-                offsets.end_transaction(producer_id, commit);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::desk::RequestId;
+use crate::coordinator::cores::RequestId;
 use crate::coordinator::timers::Deadline;
 
 /// Protocols a member supports, best first, with its metadata for each.

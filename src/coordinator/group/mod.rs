@@ -11,6 +11,7 @@
 //! arguments. A committed offset is seen by readers once its append has succeeded, never before.
 //! Rules: Kafka 3.9's `GroupCoordinator`, seen on a live 3.9.1.
 
+mod as_core;
 mod desk;
 mod member;
 mod offsets;
@@ -39,9 +40,11 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use commit::{Commit, CommitPartition, Fetched};
+pub use super::cores::{Append, AppendId, Now, RequestId};
+pub use as_core::Answer;
+pub use commit::{Commit, CommitPartition, Fetched, InTransaction};
 pub use describe::{Described, DescribedMember, Listed};
-pub use desk::{Append, AppendId, Effect, Now, RequestId, Settings};
+pub use desk::{Effect, Settings};
 pub use join::{Join, JoinAnswer, JoinedMember};
 pub use leave::Leaving;
 pub use load::Loading;

@@ -28,6 +28,8 @@ pub(super) struct Offsets {
     topics: BTreeMap<Arc<str>, BTreeMap<i32, Slot>>,
     /// Producer → offsets committed in its open transaction.
     in_transactions: HashMap<i64, BTreeMap<TopicPartition, Committed>>,
+    /// Commits in transactions, appended and not yet replicated.
+    under_way_in_transactions: BTreeMap<TopicPartition, usize>,
 }
 
 impl Offsets {
@@ -47,7 +49,7 @@ impl Offsets {
 
     /// Neither committed nor on their way.
     pub fn is_empty(&self) -> bool {
-        self.topics.is_empty() && self.in_transactions.is_empty()
+        self.topics.is_empty() && self.in_transactions.is_empty() && self.under_way_in_transactions.is_empty()
     }
 
     /// Every partition there is a record of, committed or on its way.
@@ -65,9 +67,9 @@ impl Offsets {
 
     /// Whether an open transaction commits an offset of this partition.
     pub fn is_in_transaction(&self, topic: &str, partition: i32) -> bool {
-        self.in_transactions
-            .values()
-            .any(|offsets| offsets.keys().any(|at| &*at.topic == topic && at.partition == partition))
+        let is_it = |at: &TopicPartition| &*at.topic == topic && at.partition == partition;
+        self.under_way_in_transactions.keys().any(is_it)
+            || self.in_transactions.values().any(|offsets| offsets.keys().any(is_it))
     }
 
     fn slot(&mut self, topic: &Arc<str>, partition: i32) -> &mut Slot {
@@ -109,6 +111,40 @@ impl Offsets {
                 self.in_transactions.remove(&producer_id);
             }
         }
+    }
+
+    /// A commit in a transaction was appended.
+    pub fn begin_in_transaction(&mut self, at: TopicPartition) {
+        *self.under_way_in_transactions.entry(at).or_default() += 1;
+    }
+
+    /// A commit that began so is replicated, or (`None`) failed. `ended`: the transaction's marker is in the log already.
+    pub fn end_in_transaction(
+        &mut self,
+        producer_id: i64,
+        at: TopicPartition,
+        committed: Option<Committed>,
+        ended: Option<bool>,
+    ) {
+        if let Some(under_way) = self.under_way_in_transactions.get_mut(&at) {
+            *under_way -= 1;
+            if *under_way == 0 {
+                self.under_way_in_transactions.remove(&at);
+            }
+        }
+        match (committed, ended) {
+            (Some(committed), None) => self.replay_in_transaction(producer_id, at, committed),
+            (Some(committed), Some(true)) => self.slot(&at.topic, at.partition).take_over(committed),
+            (Some(_), Some(false)) | (None, _) => {}
+        }
+    }
+
+    /// A topic is gone: so is what open transactions commit for it.
+    pub fn forget_in_transactions(&mut self, topic: &str) {
+        self.in_transactions.retain(|_, offsets| {
+            offsets.retain(|at, _| &*at.topic != topic);
+            !offsets.is_empty()
+        });
     }
 
     /// A marker ended a transaction.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::desk::{Desk, Effect, Life, RequestId, Timer};
+use super::desk::{Desk, Effect, Life, Timer};
 use super::join::JoinAnswer;
 use super::member::{Member, Protocols};
 use super::offsets::Offsets;
 use super::rules::{Rule, holds};
 use super::sync::SyncAnswer;
+use crate::coordinator::cores::RequestId;
 use crate::coordinator::records::{GroupValue, MemberValue};
 use crate::coordinator::subscription;
 use crate::wire::error_code::ErrorCode;

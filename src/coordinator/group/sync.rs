@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::desk::{Desk, Effect, PendingAppend, RequestId, Timer};
+use super::desk::{Desk, Effect, PendingAppend, Timer};
 use super::rules::{Rule, holds};
 use super::state::{Group, Phase, State};
 use super::{Groups, Now, Speaker};
+use crate::coordinator::cores::RequestId;
 use crate::coordinator::timers::Fired;
 use crate::types::Offset;
 use crate::wire::error_code::ErrorCode;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::*;
+use crate::coordinator::loader::Replay;
 use crate::types::{LeaderEpoch, Offset};
 
 pub const GROUP: &str = "g";
@@ -226,7 +227,14 @@ impl Bench {
             metadata: metadata.into(),
             commit_timestamp_ms: None,
         };
-        let commit = Commit { request, group: GROUP.into(), speaker, retention_ms: None, partitions: vec![partition] };
+        let commit = Commit {
+            request,
+            group: GROUP.into(),
+            speaker,
+            retention_ms: None,
+            transaction: None,
+            partitions: vec![partition],
+        };
         self.groups.commit(self.now, commit);
         self.settle();
         request

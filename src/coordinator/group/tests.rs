@@ -2,6 +2,7 @@
 
 use super::testing::{Bench, GROUP, nobody, protocols, settings, speaker};
 use super::*;
+use crate::coordinator::loader::Replay;
 use crate::wire::error_code::ErrorCode as E;
 
 #[test]
@@ -417,7 +418,9 @@ fn a_commit_with_a_time_of_its_own_expires_by_it() {
         commit_timestamp_ms: None,
     };
     let (group, speaker, partitions) = (GROUP.into(), nobody(), vec![partition("topic")]);
-    bench.groups.commit(bench.now, Commit { request, group, speaker, retention_ms: Some(100), partitions });
+    bench
+        .groups
+        .commit(bench.now, Commit { request, group, speaker, retention_ms: Some(100), transaction: None, partitions });
     bench.settle();
     bench.pass(99);
     bench.groups.expire(bench.now);
@@ -536,4 +539,106 @@ fn who_was_given_an_id_may_join_when_all_others_have_gone() {
         join.member_id = newcomer.clone();
     });
     assert_eq!((bench.joined(join).error, &bench.joined(join).leader), (E::None, &newcomer));
+}
+
+/// A TxnOffsetCommit of producer 7.
+fn commit_in_transaction(bench: &mut Bench, speaker: Speaker, offset: i64) -> RequestId {
+    let request = bench.request();
+    let partition = CommitPartition {
+        topic: "topic".into(),
+        partition: 0,
+        offset: Offset(offset),
+        leader_epoch: crate::types::LeaderEpoch::NONE,
+        metadata: "".into(),
+        commit_timestamp_ms: None,
+    };
+    let verification = crate::storage::log::Verification::NotAsked;
+    let transaction = Some(InTransaction { producer_id: 7, producer_epoch: 0, verification });
+    let (group, partitions) = (GROUP.into(), vec![partition]);
+    bench.groups.commit(bench.now, Commit { request, group, speaker, retention_ms: None, transaction, partitions });
+    bench.settle();
+    request
+}
+
+fn stable_offset(bench: &Bench) -> Result<Option<i64>, E> {
+    let fetched = bench.groups.fetch(GROUP, &[("topic".into(), 0)], true).remove(0);
+    fetched.offset.map(|value| value.map(|value| value.offset.0))
+}
+
+#[test]
+fn what_a_transaction_commits_is_pending_from_its_append_to_its_marker() {
+    for (commit, after) in [(true, Some(2)), (false, Some(1))] {
+        let mut bench = Bench::default();
+        bench.commit(nobody(), "topic", 1);
+        bench.hold = true;
+        let request = commit_in_transaction(&mut bench, nobody(), 2);
+        assert_eq!(stable_offset(&bench), Err(E::UnstableOffsetCommit), "it is on its way");
+        bench.release(Ok(()));
+        assert_eq!(bench.committed(request), E::None);
+        assert_eq!(stable_offset(&bench), Err(E::UnstableOffsetCommit));
+        assert_eq!(bench.offset("topic"), Some(1));
+        bench.groups.end_transaction(8, commit);
+        assert_eq!(stable_offset(&bench), Err(E::UnstableOffsetCommit), "somebody else's marker");
+        bench.groups.end_transaction(7, commit);
+        assert_eq!(stable_offset(&bench), Ok(after));
+    }
+}
+
+#[test]
+fn a_marker_that_is_heard_of_before_the_commit_in_front_of_it_ends_that_too() {
+    for (commit, after) in [(true, Some(2)), (false, Some(1))] {
+        let mut bench = Bench::default();
+        bench.commit(nobody(), "topic", 1);
+        bench.hold = true;
+        commit_in_transaction(&mut bench, nobody(), 2);
+        bench.groups.end_transaction(7, commit);
+        bench.release(Ok(()));
+        assert_eq!(stable_offset(&bench), Ok(after));
+    }
+}
+
+#[test]
+fn a_commit_in_a_transaction_that_is_not_written_leaves_nothing_pending() {
+    let mut bench = Bench::default();
+    bench.hold = true;
+    let request = commit_in_transaction(&mut bench, nobody(), 2);
+    bench.release(Err(E::InvalidTxnState));
+    assert_eq!(bench.committed(request), E::InvalidTxnState);
+    assert_eq!(stable_offset(&bench), Ok(None));
+    bench.groups.end_transaction(7, true);
+    assert_eq!(stable_offset(&bench), Ok(None));
+}
+
+/// KIP-447, and those of before it, who name no member.
+#[test]
+fn who_names_a_member_must_be_one_and_who_names_none_may_commit_in_a_transaction() {
+    let mut bench = Bench::default();
+    let request = commit_in_transaction(&mut bench, speaker(1, ""), 1);
+    assert_eq!(bench.committed(request), E::UnknownMemberId, "nobody is in it");
+    let member_id = bench.stable();
+    for (who, told) in [
+        (nobody(), E::None),
+        (speaker(1, &member_id), E::None),
+        (speaker(0, &member_id), E::IllegalGeneration),
+        (speaker(1, "stranger"), E::UnknownMemberId),
+    ] {
+        let request = commit_in_transaction(&mut bench, who.clone(), 2);
+        assert_eq!(bench.committed(request), told, "{who:?}");
+    }
+}
+
+#[test]
+fn an_offset_of_an_open_transaction_keeps_its_group() {
+    let mut bench = Bench::default();
+    commit_in_transaction(&mut bench, nobody(), 2);
+    bench.pass(2_000_000);
+    bench.groups.expire(bench.now);
+    bench.settle();
+    bench.groups.end_transaction(7, true);
+    assert_eq!(bench.offset("topic"), Some(2));
+    commit_in_transaction(&mut bench, nobody(), 3);
+    bench.groups.forget_topic(bench.now, "topic");
+    bench.settle();
+    bench.groups.end_transaction(7, true);
+    assert_eq!(bench.offset("topic"), None, "its topic is gone");
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -11,12 +12,16 @@ use crate::cluster::Snapshot;
 use crate::config::TopicConfig;
 use crate::config::group::GroupConfig;
 use crate::coordinator::group::CommitPartition;
+use crate::coordinator::loader;
 use crate::coordinator::records::{Key, OffsetValue};
 use crate::replication::table::LeaderAndIsr;
 use crate::replication::testing::{self, ByHand, change};
 use crate::spawn::{Job, ShutdownTrigger, Task};
+use crate::storage::log::{AppendParams, Origin, Verification};
 use crate::storage::testing::{batch, marker};
 use crate::types::Offset;
+use crate::wire::batch::{BatchBuilder, BatchOptions};
+use crate::wire::compression::DECOMPRESSED_MAX;
 
 /// Tasks run on the test's runtime, blocking jobs when told.
 #[derive(Default)]
@@ -64,7 +69,7 @@ impl Bench {
             spawner: spawner.clone(),
             shutdown,
         });
-        table.table.tell(groups.clone());
+        table.table.tell(vec![groups.clone()]);
         groups.start();
         Bench { table, spawner, groups, stop }
     }
@@ -101,6 +106,7 @@ impl Bench {
     fn append(&self, mut batch: Vec<u8>) {
         let params = AppendParams {
             origin: Origin::Coordinator,
+            verification: Verification::NotAsked,
             leader_epoch: LeaderEpoch::NONE,
             now_ms: 0,
             decompressed_max: DECOMPRESSED_MAX,
@@ -152,6 +158,7 @@ fn commit(offset: i64) -> Commit {
         group: GROUP.into(),
         speaker: nobody(),
         retention_ms: None,
+        transaction: None,
         partitions: vec![CommitPartition {
             topic: TOPIC.into(),
             partition: 0,
@@ -368,7 +375,7 @@ async fn a_record_that_cannot_be_read_takes_neither_its_batch_nor_the_log_along(
     let (key, value) = record("last", 3);
     batch.append(0, Some(&key), Some(&value), &[]).unwrap();
     bench.append(batch.finish().unwrap());
-    let loaded = loader::load(&bench.partition().log().unwrap(), 1 << 20).unwrap();
+    let loaded = loader::load::<Loading>(&bench.partition().log().unwrap(), 1 << 20).unwrap();
     assert_eq!((loaded.records, loaded.skipped), (6, vec![Offset(1), Offset(2), Offset(3)]));
     bench.leads(1, &[1]);
     let mut groups: Vec<String> = bench.groups.list().0.iter().map(|group| group.group.to_string()).collect();

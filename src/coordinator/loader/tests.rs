@@ -8,7 +8,7 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::cluster::internal_topics::GROUP_METADATA;
 use crate::config::{BrokerConfig, TopicConfig};
-use crate::coordinator::group::{Groups, Now, State, settings};
+use crate::coordinator::group::{Groups, Loading, Now, State, settings};
 use crate::random::SeededRandom;
 use crate::storage::disk_real::RealDisk;
 use crate::storage::manager::LogManager;
@@ -41,7 +41,7 @@ impl Recorded {
         std::fs::write(self.segment(), bytes).unwrap();
     }
 
-    fn load(&self, buffer: usize) -> Loaded {
+    fn load(&self, buffer: usize) -> Loaded<Loading> {
         let config = BrokerConfig { log_dirs: vec![self.dir.clone()], ..BrokerConfig::default() };
         let clock = Arc::new(ManualClock::at(1_700_000_000_000));
         let random = Arc::new(SeededRandom::new(1));
@@ -53,7 +53,7 @@ impl Recorded {
     }
 }
 
-fn groups(loaded: Loaded) -> Groups {
+fn groups(loaded: Loaded<Loading>) -> Groups {
     loaded.loading.finish(Now { monotonic_ms: 0, wall_ms: 1_700_000_000_000 }, settings())
 }
 

@@ -134,7 +134,7 @@ pub fn coordinators(script: &mut Script) -> Result<()> {
     Ok(())
 }
 
-/// The only case that asks for one: a real broker makes its topic then, and knows it afterwards.
+/// The first that asks for one: its topic is made then.
 pub fn transaction_coordinator(script: &mut Script) -> Result<()> {
     script.ask("before there is its topic", FIND, 4, |_| find(4, 1, &["tx"]))
 }

@@ -18,6 +18,7 @@ mod records;
 mod security;
 mod sessions;
 mod topics;
+mod transactions;
 
 use anyhow::Result;
 use kafka_protocol::messages::ApiKey;
@@ -76,6 +77,9 @@ pub const ALL: &[(&str, Case)] = &[
     ("zookeeper-offsets", group_offsets::in_zookeeper),
     ("group-admin", groups::admin),
     ("transaction-coordinator", groups::transaction_coordinator),
+    ("transaction-lives", transactions::lives),
+    ("transactions-of-brokers", transactions::between_brokers),
+    ("verified-transactions", transactions::verified),
 ];
 
 /// Only in the full form: Kafka acts on what they change when ZooKeeper tells it to, and on a busy machine that comes late.
@@ -94,6 +98,12 @@ pub const APIS: &[ApiKey] = &[
     ApiKey::InitProducerId,
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::WriteTxnMarkers,
+    ApiKey::AddPartitionsToTxn,
+    ApiKey::AddOffsetsToTxn,
+    ApiKey::EndTxn,
+    ApiKey::TxnOffsetCommit,
+    ApiKey::DescribeTransactions,
+    ApiKey::ListTransactions,
     ApiKey::DescribeConfigs,
     ApiKey::AlterConfigs,
     ApiKey::DescribeLogDirs,
