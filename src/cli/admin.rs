@@ -60,7 +60,7 @@ impl Admin {
 
     /// Asks until there is an answer that is no passing error, or patience ends; then that error is the answer. A broker that
     /// is gone counts as a passing error: `ask` looks anew for the one in charge.
-    fn patiently<T>(
+    pub fn patiently<T>(
         &mut self,
         ask: impl FnMut(&mut Client) -> anyhow::Result<Result<T, ErrorCode>>,
     ) -> anyhow::Result<Result<T, ErrorCode>> {
@@ -97,6 +97,22 @@ impl Admin {
     /// Of one broker.
     pub fn ask_broker<R: Request>(&mut self, id: BrokerId, request: &R) -> anyhow::Result<R::Response> {
         self.unrefused(|client| client.send_to(id, request))
+    }
+
+    /// As [`Admin::of_group`], of the broker that is named.
+    pub fn patiently_of<R: Request>(
+        &mut self,
+        id: BrokerId,
+        request: &R,
+        error: impl Fn(&R::Response) -> i16,
+    ) -> anyhow::Result<Result<R::Response, ErrorCode>> {
+        self.patiently(|client| {
+            let answer = client.send_to(id, request)?;
+            Ok(match ErrorCode::answered(error(&answer)) {
+                ErrorCode::None => Ok(answer),
+                code => Err(code),
+            })
+        })
     }
 
     /// All topics.

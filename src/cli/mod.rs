@@ -27,6 +27,7 @@ mod refusal;
 mod rows;
 mod server;
 mod topics;
+mod transactions;
 mod zookeeper_login;
 
 use std::ffi::OsStr;
@@ -58,6 +59,7 @@ enum Command {
     Configs(configs::Args),
     Groups(groups::Args),
     Offsets(offsets::Args),
+    Transactions(transactions::Args),
     Produce(produce::Args),
     Consume(consume::Args),
     DumpLog(dump_log::Args),
@@ -84,6 +86,7 @@ pub fn main() -> ExitCode {
         Some(Command::Configs(args)) => configs::main(&args),
         Some(Command::Groups(args)) => groups::main(&args),
         Some(Command::Offsets(args)) => offsets::main(&args),
+        Some(Command::Transactions(args)) => transactions::main(&args),
         Some(Command::Produce(args)) => produce::main(args),
         Some(Command::Consume(args)) => consume::main(args),
         Some(Command::DumpLog(args)) => dump_log::main(args),
