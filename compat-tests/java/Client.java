@@ -277,6 +277,63 @@ public class Client {
             want(dir.error() == null && dir.totalBytes().getAsLong() > 0 && dir.usableBytes().getAsLong() > 0, dir);
             want(dir.replicaInfos().get(new TopicPartition(prefix + "-none", 0)).size() > 0, "size");
         });
+        check("transactions: what is committed is read, with its offsets, and what is aborted is not", () -> {
+            String from = prefix + "-none", to = prefix + "-transactions", group = prefix + "-etl";
+            admin.createTopics(List.of(new NewTopic(to, 3, (short) 1))).all().get();
+            until("the topic", () -> exists(admin, to, 3));
+            TopicPartition source = new TopicPartition(from, 0);
+            try (KafkaProducer<String, String> producer = transactional(prefix + "-tx")) {
+                producer.initTransactions();
+                for (int round = 0; round < 6; round++) {
+                    producer.beginTransaction();
+                    for (int p = 0; p < 3; p++) producer.send(new ProducerRecord<>(to, p, null, "r" + round));
+                    producer.sendOffsetsToTransaction(Map.of(source, new OffsetAndMetadata(round + 1, "m" + round)), new ConsumerGroupMetadata(group));
+                    if (round % 3 == 1) producer.abortTransaction(); else producer.commitTransaction();
+                }
+                producer.beginTransaction();
+                producer.send(new ProducerRecord<>(to, 0, null, "open")).get();
+                want(values(to, "read_committed").equals(List.of("r0", "r2", "r3", "r5")), values(to, "read_committed"));
+                want(values(to, "read_uncommitted").equals(List.of("r0", "r1", "r2", "r3", "r4", "r5", "open")), values(to, "read_uncommitted"));
+                producer.abortTransaction();
+            }
+            OffsetAndMetadata committed = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().get(source);
+            want(committed.offset() == 6 && committed.metadata().equals("m5"), committed);
+        });
+        check("transactions: a second producer fences the first", () -> {
+            String to = prefix + "-transactions", id = prefix + "-fenced";
+            try (KafkaProducer<String, String> first = transactional(id); KafkaProducer<String, String> second = transactional(id)) {
+                first.initTransactions();
+                first.beginTransaction();
+                first.send(new ProducerRecord<>(to, 1, null, "a zombie's")).get();
+                second.initTransactions();
+                try {
+                    first.commitTransaction();
+                    throw new AssertionError("not fenced");
+                } catch (ProducerFencedException | InvalidProducerEpochException expected) {
+                    second.beginTransaction();
+                    second.send(new ProducerRecord<>(to, 1, null, "the heir's"));
+                    second.commitTransaction();
+                }
+            }
+            want(values(to, "read_committed").equals(List.of("r0", "r2", "r3", "r5")), "partition 0 is as it was");
+        });
+        check("transactions: listed and described", () -> {
+            String id = prefix + "-tx";
+            want(admin.listTransactions().all().get().stream().anyMatch(t -> t.transactionalId().equals(id)), "listed");
+            TransactionDescription described = admin.describeTransactions(List.of(id)).description(id).get();
+            want(described.coordinatorId() == 1 && described.state() == TransactionState.COMPLETE_ABORT && described.topicPartitions().isEmpty(), described);
+            fails(TransactionalIdNotFoundException.class, admin.describeTransactions(List.of("nobody")).description("nobody"));
+            TopicPartition p = new TopicPartition(prefix + "-transactions", 1);
+            want(!admin.describeProducers(List.of(p)).partitionResult(p).get().activeProducers().isEmpty(), "producers");
+        });
+        check("transactions: refusals", () -> {
+            try (KafkaProducer<String, String> producer = transactional(prefix + "-long", "transaction.timeout.ms", "900001")) {
+                producer.initTransactions();
+                throw new AssertionError("accepted");
+            } catch (KafkaException expected) {
+                want(expected.getMessage().contains("transaction.max.timeout.ms") || expected instanceof InvalidTxnTimeoutException, expected);
+            }
+        });
         check("delete topics", () -> {
             admin.deleteTopics(List.of(main, prefix + "-zstd")).all().get();
             Uuid id = admin.describeTopics(List.of(prefix + "-lz4")).allTopicNames().get().get(prefix + "-lz4").topicId();
@@ -286,6 +343,25 @@ public class Client {
         });
         System.out.println("done");
         Runtime.getRuntime().halt(0);
+    }
+
+    static KafkaProducer<String, String> transactional(String id, String... pairs) {
+        Properties properties = properties(pairs);
+        properties.put("transactional.id", id);
+        return new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer());
+    }
+
+    /** Of partition 0, up to the end that this isolation level sees. */
+    static List<String> values(String topic, String isolation) {
+        try (KafkaConsumer<String, String> consumer = consumer("isolation.level", isolation)) {
+            TopicPartition p = new TopicPartition(topic, 0);
+            consumer.assign(List.of(p));
+            consumer.seekToBeginning(List.of(p));
+            long end = consumer.endOffsets(List.of(p)).get(p);
+            List<String> values = new ArrayList<>();
+            while (consumer.position(p) < end) consumer.poll(Duration.ofMillis(200)).forEach(record -> values.add(record.value()));
+            return values;
+        }
     }
 
     static long end(String topic) {
