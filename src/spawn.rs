@@ -5,8 +5,12 @@
 //! replicas       one current-thread runtime, in a cluster: connections of followers, who read and never append
 //! data-0..n      one current-thread runtime each ([`runtimes`]): connections of clients, and what this broker fetches
 //! follow-0..n    one current-thread runtime for each of several log directories, once something is fetched into it
+//! lengthy        one current-thread runtime, once there is a use for it: connections whose request takes the processor for long
 //! blocking-0..m  plain threads, started when there is work, gone when idle: fsync, cold reads, recovery, deletion
+//! heavy-0..m     the same, for what takes the processor for long and holds nothing meanwhile: decompression
 //! ```
+//! `lengthy` and `heavy` have a lower priority than the others: a few bytes of one client can be work for seconds, and the
+//! kernel takes a processor from a thread that others are equal to only at its next tick.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -25,8 +29,11 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
+mod priority;
 mod runtimes;
 
+use self::priority::Priority;
+pub use self::priority::give_way;
 use self::runtimes::Runtimes;
 
 /// A task that owns what it needs.
@@ -50,9 +57,17 @@ pub trait Spawner: Send + Sync {
     }
     /// On the control thread: metastore session, controller, timers. Never blocks on file I/O.
     fn control(&self, task: Task);
+    /// Connections whose next request takes the processor for long: they wait for each other, and nobody for them.
+    fn lengthy(&self, task: Task) {
+        self.data(task);
+    }
     /// On the bounded pool for what may block: fsync, cold reads, recovery, deletion.
     fn blocking(&self, job: Job);
-    /// How many threads that pool may have from now on; those beyond end when they are idle.
+    /// On a bounded pool of its own, for what takes the processor for long. A job holds no lock.
+    fn heavy(&self, job: Job) {
+        self.blocking(job);
+    }
+    /// How many threads each of the pools may have from now on; those beyond end when they are idle.
     fn set_blocking_threads(&self, _threads: usize) {}
 }
 
@@ -136,9 +151,18 @@ impl Spawner for Scope {
         }));
     }
 
+    fn lengthy(&self, task: Task) {
+        self.inner.lengthy(task);
+    }
+
     fn blocking(&self, job: Job) {
         let on_panic = self.on_panic.clone();
         self.inner.blocking(Box::new(move || watched_job(job, &on_panic)));
+    }
+
+    fn heavy(&self, job: Job) {
+        let on_panic = self.on_panic.clone();
+        self.inner.heavy(Box::new(move || watched_job(job, &on_panic)));
     }
 
     fn set_blocking_threads(&self, threads: usize) {
@@ -152,10 +176,30 @@ pub async fn for_request<T: Send + 'static>(
     spawner: &dyn Spawner,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
+    outcome_of(|job| spawner.blocking(job), true, work).await
+}
+
+/// As [`for_request`], on the pool for what takes the processor for long. Not begun for a request whose connection has gone
+/// meanwhile.
+pub async fn heavy_for_request<T: Send + 'static>(
+    spawner: &dyn Spawner,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    outcome_of(|job| spawner.heavy(job), false, work).await
+}
+
+/// Whether the work is done when its turn comes, `even_if_gone` who asked for it.
+async fn outcome_of<T: Send + 'static>(
+    run: impl FnOnce(Job),
+    even_if_gone: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (done, outcome) = oneshot::channel();
-    spawner.blocking(Box::new(move || {
-        // Nobody listens any more when the connection went away.
-        let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
+    run(Box::new(move || {
+        if even_if_gone || !done.is_closed() {
+            // Nobody listens any more when the connection went away.
+            let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
+        }
     }));
     match outcome.await {
         Ok(Ok(outcome)) => Some(outcome),
@@ -199,8 +243,10 @@ pub struct Threads {
     replicas: Option<Handle>,
     data: Arc<Runtimes>,
     following: Mutex<HashMap<PathBuf, Handle>>,
+    lengthy: Mutex<Option<Handle>>,
     stopped: Shutdown,
     blocking: Arc<Pool>,
+    heavy: Arc<Pool>,
     on_panic: OnPanic,
     stop: Option<ShutdownTrigger>,
     joins: Mutex<Vec<JoinHandle<()>>>,
@@ -208,7 +254,7 @@ pub struct Threads {
 
 impl Threads {
     /// `control` is the runtime of the thread that runs the broker; `data` runtimes, one for followers `in_cluster`, and at
-    /// most `blocking` further threads are made here.
+    /// most `blocking` further threads in each pool are made here.
     pub fn start(
         control: Handle,
         data: usize,
@@ -222,26 +268,32 @@ impl Threads {
             control,
             replicas: None,
             following: Mutex::default(),
+            lengthy: Mutex::default(),
             stopped,
-            blocking: Arc::new(Pool::new(blocking.max(1), on_panic.clone())),
+            blocking: Arc::new(Pool::new("blocking", Priority::Normal, blocking.max(1), on_panic.clone())),
+            heavy: Arc::new(Pool::new("heavy", Priority::Low, blocking.max(1), on_panic.clone())),
             on_panic,
             stop: Some(stop),
             joins: Mutex::default(),
         };
-        let runtimes: io::Result<Vec<Handle>> = (0..data.max(1)).map(|n| threads.run(format!("data-{n}"))).collect();
+        let runtimes: io::Result<Vec<Handle>> =
+            (0..data.max(1)).map(|n| threads.run(format!("data-{n}"), Priority::Normal)).collect();
         threads.data = Runtimes::new(runtimes?, threads.control.clone(), threads.on_panic.clone());
         if in_cluster {
-            threads.replicas = Some(threads.run("replicas".to_owned())?);
+            threads.replicas = Some(threads.run("replicas".to_owned(), Priority::Normal)?);
         }
         Ok(threads)
     }
 
     /// Starts a thread with a runtime.
-    fn run(&self, name: String) -> io::Result<Handle> {
+    fn run(&self, name: String, priority: Priority) -> io::Result<Handle> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let stopped = self.stopped.clone();
-        let run = move || runtime.block_on(stopped.requested());
+        let run = move || {
+            priority.take();
+            runtime.block_on(stopped.requested());
+        };
         self.joins.lock().push(thread::Builder::new().name(name).spawn(run)?);
         Ok(handle)
     }
@@ -254,6 +306,7 @@ impl Threads {
             let _ = join.join();
         }
         self.blocking.drain();
+        self.heavy.drain();
     }
 }
 
@@ -273,7 +326,7 @@ impl Spawner for Threads {
         let mut following = self.following.lock();
         let runtime = match following.get(dir) {
             Some(runtime) => Ok(runtime.clone()),
-            None => self.run(format!("follow-{}", following.len())),
+            None => self.run(format!("follow-{}", following.len()), Priority::Normal),
         };
         match runtime {
             Ok(runtime) => {
@@ -289,12 +342,30 @@ impl Spawner for Threads {
         self.control.spawn(watched(task, self.on_panic.clone()));
     }
 
+    fn lengthy(&self, task: Task) {
+        let mut lengthy = self.lengthy.lock();
+        if lengthy.is_none() {
+            *lengthy = self.run("lengthy".to_owned(), Priority::Low).ok();
+        }
+        match &*lengthy {
+            Some(runtime) => drop(runtime.spawn(watched(task, self.on_panic.clone()))),
+            // The machine has no thread left: better among the others than not at all.
+            None => self.data(task),
+        }
+    }
+
     fn blocking(&self, job: Job) {
         Pool::run(&self.blocking, job);
     }
 
+    fn heavy(&self, job: Job) {
+        Pool::run(&self.heavy, job);
+    }
+
     fn set_blocking_threads(&self, threads: usize) {
-        self.blocking.state.lock().max_threads = threads.max(1);
+        for pool in [&self.blocking, &self.heavy] {
+            pool.state.lock().max_threads = threads.max(1);
+        }
     }
 }
 
@@ -318,6 +389,8 @@ const IDLE: Duration = Duration::from_secs(5);
 /// A bounded pool of threads. Its queue has no bound of its own: whoever queues a job waits for it, so there are never
 /// more jobs than waiting owners.
 struct Pool {
+    name: &'static str,
+    priority: Priority,
     state: Mutex<PoolState>,
     /// A job was queued; wakes one idle thread.
     queued: Condvar,
@@ -335,9 +408,9 @@ struct PoolState {
 }
 
 impl Pool {
-    fn new(max_threads: usize, on_panic: OnPanic) -> Pool {
+    fn new(name: &'static str, priority: Priority, max_threads: usize, on_panic: OnPanic) -> Pool {
         let state = PoolState { max_threads, ..PoolState::default() };
-        Pool { state: Mutex::new(state), queued: Condvar::new(), done: Condvar::new(), on_panic }
+        Pool { name, priority, state: Mutex::new(state), queued: Condvar::new(), done: Condvar::new(), on_panic }
     }
 
     fn run(pool: &Arc<Pool>, job: Job) {
@@ -347,7 +420,7 @@ impl Pool {
             pool.queued.notify_one();
             return;
         }
-        let (worker, name) = (pool.clone(), format!("blocking-{}", state.threads));
+        let (worker, name) = (pool.clone(), format!("{}-{}", pool.name, state.threads));
         match thread::Builder::new().name(name).spawn(move || worker.work()) {
             Ok(_) => state.threads += 1,
             // Others will get to it; without any it is done here, late rather than never.
@@ -361,6 +434,7 @@ impl Pool {
     }
 
     fn work(&self) {
+        self.priority.take();
         let mut state = self.state.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {
@@ -451,6 +525,49 @@ mod tests {
         }
         (0..50).for_each(|_| done.1.recv().expect("a job done"));
         assert!(most.load(Ordering::SeqCst) <= 2);
+        threads.stop();
+    }
+
+    #[test]
+    fn what_takes_long_is_in_nobodys_way() {
+        let (control, threads, _) = threads(2);
+        let niceness = || rustix::process::getpriority_process(None).expect("a niceness");
+        let (here, (send, said)) = (niceness(), mpsc::channel());
+        let tell = |who: &'static str| {
+            let send = send.clone();
+            move || drop(send.send((who, thread::current().name().unwrap_or_default().to_owned(), niceness())))
+        };
+        let (data, lengthy) = (tell("data"), tell("lengthy"));
+        threads.data(Box::pin(async move { data() }));
+        threads.lengthy(Box::pin(async move { lengthy() }));
+        threads.blocking(Box::new(tell("blocking")));
+        threads.heavy(Box::new(tell("heavy")));
+        let mut said: Vec<_> = (0..4).map(|_| said.recv().expect("a niceness")).collect();
+        said.sort();
+        let names = [("blocking", "blocking-0"), ("data", "data-0"), ("heavy", "heavy-0"), ("lengthy", "lengthy")];
+        for ((who, name, niceness), expected) in said.into_iter().zip(names) {
+            assert_eq!((who, &*name), expected);
+            let is_lower = niceness > here || here == 19;
+            assert_eq!(is_lower, matches!(who, "heavy" | "lengthy") || here == 19, "{who}: {niceness}, here {here}");
+        }
+        // Nobody waits for it any more when its turn comes.
+        let (go_on, stall) = mpsc::channel::<()>();
+        let stall = Arc::new(Mutex::new(stall));
+        threads.set_blocking_threads(1);
+        control.block_on(async {
+            let waits = stall.clone();
+            let mut first = Box::pin(heavy_for_request(&threads, move || waits.lock().recv().is_ok()));
+            assert!((&mut first).now_or_never().is_none());
+            let begun = Arc::new(AtomicUsize::new(0));
+            let count = |begun: &Arc<AtomicUsize>| {
+                let begun = begun.clone();
+                move || begun.fetch_add(1, Ordering::SeqCst)
+            };
+            assert!(heavy_for_request(&threads, count(&begun)).now_or_never().is_none());
+            drop(go_on);
+            assert_eq!(heavy_for_request(&threads, count(&begun)).await, Some(0), "the one before was not begun");
+            first.await;
+        });
         threads.stop();
     }
 
