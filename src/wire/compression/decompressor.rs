@@ -7,10 +7,15 @@ use zstd::stream::raw::{Decoder as ZstdDecoder, Operation};
 
 use super::codec::Codec;
 use super::{HELD_BYTES_FREE, held_bytes_max, lz4, snappy, zstd_frame};
+use crate::spawn::give_way;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Output of the streaming codecs is made in pieces of this many bytes.
 const CHUNK: usize = 32 * 1024;
+/// Output that is more than this is work for a thread that others need not wait for.
+const FIRST_TURN: usize = 128 * 1024;
+/// From there on others have the processor after so many bytes: a tenth of a millisecond of the smallest records.
+const TURN: usize = 32 * 1024;
 /// A larger chunk is given back when its stream ends: one odd batch shall not cost a thread memory for good.
 const CHUNK_KEPT: usize = 1 << 20;
 
@@ -45,6 +50,8 @@ pub struct Decompressor<'a, 's> {
     /// Bytes of the chunk already consumed.
     at: usize,
     produced: usize,
+    /// Bytes of output after which others have the processor.
+    next_turn: usize,
     limit: usize,
     compressed_len: usize,
 }
@@ -89,7 +96,9 @@ impl<'a, 's> Decompressor<'a, 's> {
             }),
         };
         scratch.chunk.clear();
-        Ok(Decompressor { inner, chunk: &mut scratch.chunk, at: 0, produced: 0, limit, compressed_len: bytes.len() })
+        let chunk = &mut scratch.chunk;
+        let (at, produced, next_turn, compressed_len) = (0, 0, FIRST_TURN, bytes.len());
+        Ok(Decompressor { inner, chunk, at, produced, next_turn, limit, compressed_len })
     }
 
     /// Bytes of the whole compressed stream.
@@ -101,7 +110,11 @@ impl<'a, 's> Decompressor<'a, 's> {
     pub fn fill(&mut self) -> Result<&[u8], DecompressError> {
         if self.at == self.chunk.len() {
             self.at = 0;
-            self.inner.next_chunk(self.chunk, self.produced)?;
+            if self.produced >= self.next_turn {
+                self.next_turn = self.produced.saturating_add(TURN);
+                give_way();
+            }
+            self.inner.next_chunk(self.chunk, self.produced, self.limit)?;
             self.produced = self.produced.saturating_add(self.chunk.len());
             if self.produced > self.limit {
                 self.chunk.clear();
@@ -126,7 +139,8 @@ impl Drop for Decompressor<'_, '_> {
 }
 
 impl Inner<'_, '_> {
-    fn next_chunk(&mut self, out: &mut Vec<u8>, produced: usize) -> Result<(), DecompressError> {
+    /// A block that would go past `limit` is not begun, or not made to its end.
+    fn next_chunk(&mut self, out: &mut Vec<u8>, produced: usize, limit: usize) -> Result<(), DecompressError> {
         match self {
             Inner::Plain(rest) => {
                 let (now, later) = rest.split_at(rest.len().min(CHUNK));
@@ -136,8 +150,8 @@ impl Inner<'_, '_> {
                 Ok(())
             }
             Inner::Gzip(decoder) => next_of_gzip(decoder, out),
-            Inner::Snappy(reader) => reader.next_block(out),
-            Inner::Lz4(reader) => reader.next_block(out),
+            Inner::Snappy(reader) => reader.next_block(out, produced, limit),
+            Inner::Lz4(reader) => reader.next_block(out, produced, limit),
             Inner::Zstd(zstd) => zstd.next_chunk(out, produced),
         }
     }

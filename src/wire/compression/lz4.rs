@@ -106,9 +106,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Decompresses the next block into `out`, which it clears; leaves it empty at the end.
-    /// What follows the frame is not looked at.
-    pub fn next_block(&mut self, out: &mut Vec<u8>) -> Result<(), DecompressError> {
+    /// What follows the frame is not looked at. A block that makes more than `limit` bytes of the `produced` ones ends there.
+    pub fn next_block(&mut self, out: &mut Vec<u8>, produced: usize, limit: usize) -> Result<(), DecompressError> {
         out.clear();
+        // One more byte tells that there are more.
+        let room = limit.saturating_sub(produced).saturating_add(1);
         while !self.ended && out.is_empty() {
             let word = self.take_u32()?;
             let size = (word & !STORED) as usize;
@@ -128,8 +130,12 @@ impl<'a> Reader<'a> {
                 out.extend_from_slice(block);
                 continue;
             }
-            out.resize(self.block_max.min(size * EXPANSION_MAX), 0);
-            let len = lz4_flex::block::decompress_into(block, out).map_err(|_| DecompressError::Corrupt("lz4"))?;
+            let most = self.block_max.min(size * EXPANSION_MAX);
+            out.resize(most.min(room), 0);
+            let len = lz4_flex::block::decompress_into(block, out).map_err(|_| match most > room {
+                true => DecompressError::Limit(limit),
+                false => DecompressError::Corrupt("lz4"),
+            })?;
             out.truncate(len);
         }
         Ok(())

@@ -76,12 +76,13 @@ impl<'a> Reader<'a> {
         Ok(Reader { rest: if framed { &bytes[HEADER_LEN..] } else { bytes }, framed })
     }
 
-    /// Decompresses the next block into `out`, which it clears; leaves it empty at the end.
-    pub fn next_block(&mut self, out: &mut Vec<u8>) -> Result<(), DecompressError> {
+    /// Decompresses the next block into `out`, which it clears; leaves it empty at the end. A block that makes more than
+    /// `limit` bytes of the `produced` ones is not begun.
+    pub fn next_block(&mut self, out: &mut Vec<u8>, produced: usize, limit: usize) -> Result<(), DecompressError> {
         out.clear();
         if !self.framed {
             let block = std::mem::take(&mut self.rest);
-            return if block.is_empty() { Ok(()) } else { inflate(block, out) };
+            return if block.is_empty() { Ok(()) } else { inflate(block, out, produced, limit) };
         }
         while out.is_empty() {
             // Streams may be joined: the next header stands where a length would.
@@ -96,16 +97,19 @@ impl<'a> Reader<'a> {
                 usize::try_from(i32::from_be_bytes(*length)).map_err(|_| DecompressError::Corrupt("snappy"))?;
             let (block, rest) = rest.split_at_checked(length).ok_or(DecompressError::Truncated)?;
             self.rest = rest;
-            inflate(block, out)?;
+            inflate(block, out, produced, limit)?;
         }
         Ok(())
     }
 }
 
-fn inflate(block: &[u8], out: &mut Vec<u8>) -> Result<(), DecompressError> {
+fn inflate(block: &[u8], out: &mut Vec<u8>, produced: usize, limit: usize) -> Result<(), DecompressError> {
     let claimed = snap::raw::decompress_len(block).map_err(|_| DecompressError::Corrupt("snappy"))?;
     if claimed > block.len().saturating_mul(EXPANSION_MAX) {
         return Err(DecompressError::Corrupt("snappy"));
+    }
+    if produced.saturating_add(claimed) > limit {
+        return Err(DecompressError::Limit(limit));
     }
     // The format has no smaller unit than the block, so all of it is held at once.
     let bound = held_bytes_max(block.len());

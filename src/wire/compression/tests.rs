@@ -71,6 +71,25 @@ fn the_limit_ends_a_bomb() {
     }
 }
 
+/// A block is the smallest unit of these formats, and may be a whole bomb.
+#[test]
+fn a_block_past_the_limit_is_not_made() {
+    let zeros = vec![0; 4 << 20];
+    let raw = snap::raw::Encoder::new().compress_vec(&zeros).unwrap();
+    let framed = [&b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01"[..], &(raw.len() as u32).to_be_bytes(), &raw].concat();
+    let block = lz4_flex::block::compress(&zeros);
+    // In blocks of 4 MiB.
+    let lz4 = [&b"\x04\x22\x4d\x18\x60\x70\x73"[..], &(block.len() as u32).to_le_bytes(), &block, &[0; 4]].concat();
+    for (codec, packed) in [(Codec::Snappy, raw), (Codec::Snappy, framed), (Codec::Lz4, lz4)] {
+        assert_eq!(inflate(codec, &packed, zeros.len()).map(|out| out.len()), Ok(zeros.len()), "{codec}");
+        let mut scratch = Scratch::default();
+        let mut stream = Decompressor::new(codec, 2, &packed, 100_000, &mut scratch).unwrap();
+        assert_eq!(stream.fill().map(<[u8]>::len), Err(DecompressError::Limit(100_000)), "{codec}");
+        drop(stream);
+        assert!(scratch.chunk.capacity() <= 200_000, "{codec}: {} bytes were made", scratch.chunk.capacity());
+    }
+}
+
 #[test]
 fn a_block_that_claims_more_than_it_can_hold_is_refused_before_memory_is_taken() {
     // Claims 4 GiB - 1 in 5 bytes.
