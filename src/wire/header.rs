@@ -102,9 +102,13 @@ fn read_client_id(bytes: &mut &[u8], last: &LastClientId) -> Result<Option<Arc<s
     Ok(Some(last.same_or_new(text)))
 }
 
-/// Unknown tags are skipped, never an error.
+/// Tagged fields that a header may have: Kafka's have none.
+const TAGS_MAX: u32 = 1_000;
+
+/// Unknown tags are skipped, never an error, unless there are more than any header has.
 fn skip_tagged_fields(bytes: &mut &[u8]) -> Option<()> {
-    for _ in 0..read_unsigned_varint(bytes)? {
+    let count = read_unsigned_varint(bytes).filter(|count| *count <= TAGS_MAX)?;
+    for _ in 0..count {
         read_unsigned_varint(bytes)?;
         let size = read_unsigned_varint(bytes)?;
         *bytes = bytes.get(usize::try_from(size).ok()?..)?;
@@ -181,6 +185,28 @@ mod tests {
         header.encode(&mut out, key.request_header_version(version)).expect("encodable");
         out.put_slice(b"body");
         out
+    }
+
+    #[test]
+    fn a_header_of_very_many_tags_is_refused() {
+        let with = |count: u32| {
+            let mut frame = BytesMut::from(&b"\0\x12\0\x03\0\0\0\x01\xff\xff"[..]);
+            let number = |frame: &mut BytesMut, mut value: u32| {
+                while value > 0x7f {
+                    frame.put_u8(value as u8 | 0x80);
+                    value >>= 7;
+                }
+                frame.put_u8(value as u8);
+            };
+            number(&mut frame, count);
+            for tag in 0..count {
+                number(&mut frame, tag);
+                frame.put_u8(0);
+            }
+            RequestHeader::take(&mut frame, &LastClientId::default()).map(|header| header.api_key)
+        };
+        assert_eq!(with(TAGS_MAX), Ok(ApiKey::ApiVersions));
+        assert_eq!(with(TAGS_MAX + 1), Err(HeaderError::TaggedFields));
     }
 
     #[test]

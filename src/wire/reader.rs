@@ -16,7 +16,16 @@ pub enum ReadError {
     Utf8(&'static str),
     #[error("{0} is a number of more than five bytes")]
     Varint(&'static str),
+    #[error("more than {TAGS_MAX} tagged fields")]
+    Tags,
 }
+
+/// Longest string that Kafka reads, bytes, however its length is written.
+const STRING_MAX: i64 = i16::MAX as i64;
+
+/// Tagged fields that one request may have, all told. Each is skipped in no time, and two bytes are one: Kafka's messages
+/// have a few of them.
+const TAGS_MAX: u32 = 100_000;
 
 /// A place in a request. `flexible` versions (KIP-482) write lengths as variable-length numbers, one higher.
 #[derive(Clone, Copy, Debug)]
@@ -24,12 +33,14 @@ pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     flexible: bool,
+    /// Tagged fields so far.
+    tags: u32,
 }
 
 impl<'a> Reader<'a> {
     /// Starts at byte `at`.
     pub fn new(bytes: &'a [u8], at: usize, flexible: bool) -> Reader<'a> {
-        Reader { bytes, at: at.min(bytes.len()), flexible }
+        Reader { bytes, at: at.min(bytes.len()), flexible, tags: 0 }
     }
 
     pub fn position(&self) -> usize {
@@ -91,6 +102,7 @@ impl<'a> Reader<'a> {
             (false, false) => i64::from(self.i16(field)?),
         };
         match usize::try_from(length) {
+            Ok(_) if !wide && length > STRING_MAX => Err(ReadError::Length { field, length }),
             Ok(bytes) if bytes <= self.remaining() => Ok(Some(bytes)),
             Ok(_) => Err(ReadError::Ends(field)),
             Err(_) if length == -1 => Ok(None),
@@ -148,6 +160,13 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let count = self.uvarint("tagged fields")?;
+        if count == 0 {
+            return Ok(());
+        }
+        self.tags = self.tags.saturating_add(count);
+        if self.tags > TAGS_MAX {
+            return Err(ReadError::Tags);
+        }
         for _ in 0..count {
             let tag = self.uvarint("tag")?;
             let size = self.uvarint("tagged field")? as usize;
@@ -155,7 +174,7 @@ impl<'a> Reader<'a> {
                 return Err(ReadError::Ends("tagged field"));
             }
             let end = self.at + size;
-            known(tag, &mut Reader { bytes: &self.bytes[..end], at: self.at, flexible: true })?;
+            known(tag, &mut Reader { bytes: &self.bytes[..end], at: self.at, flexible: true, tags: self.tags })?;
             self.at = end;
         }
         Ok(())
@@ -164,5 +183,42 @@ impl<'a> Reader<'a> {
     /// Tagged fields of which none is known.
     pub fn skip_tags(&mut self) -> Result<(), ReadError> {
         self.tags(|_, _| Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_no_longer_than_kafka_reads_them() {
+        for (length, taken) in [(STRING_MAX, true), (STRING_MAX + 1, false)] {
+            let text = vec![b'n'; length as usize];
+            let mut bytes =
+                vec![(length + 1) as u8 | 0x80, ((length + 1) >> 7) as u8 | 0x80, ((length + 1) >> 14) as u8];
+            bytes.extend_from_slice(&text);
+            let read = Reader::new(&bytes, 0, true).string("name").map(str::len);
+            let refused = Err(ReadError::Length { field: "name", length });
+            assert_eq!(read, if taken { Ok(text.len()) } else { refused });
+        }
+        // Bytes may be longer.
+        let bytes = [&[0x81, 0x80, 0x04][..], &[0; 1 << 16]].concat();
+        assert_eq!(Reader::new(&bytes, 0, true).nullable_bytes_range("records"), Ok(Some(3..3 + (1 << 16))));
+    }
+
+    #[test]
+    fn a_request_has_so_many_tags_wherever_they_stand() {
+        let some = |count: u32| {
+            let mut bytes = vec![count as u8 | 0x80, (count >> 7) as u8 | 0x80, (count >> 14) as u8];
+            bytes.resize(bytes.len() + 2 * count as usize, 0);
+            bytes
+        };
+        let half = some(TAGS_MAX / 2);
+        let twice = [&half[..], &half].concat();
+        let mut reader = Reader::new(&twice, 0, true);
+        assert_eq!((reader.skip_tags(), reader.skip_tags(), reader.remaining()), (Ok(()), Ok(()), 0));
+        let more = [&half[..], &some(TAGS_MAX / 2 + 1)].concat();
+        let mut reader = Reader::new(&more, 0, true);
+        assert_eq!((reader.skip_tags(), reader.skip_tags()), (Ok(()), Err(ReadError::Tags)));
     }
 }

@@ -12,6 +12,9 @@ use smallvec::SmallVec;
 
 use crate::wire::reader::{ReadError, Reader};
 
+/// Partitions that one request may name: more than a broker has, and each is looked for.
+const PARTITIONS_MAX: usize = 50_000;
+
 /// Everything but the records' bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProduceRequest {
@@ -63,6 +66,10 @@ impl ProduceRequest {
                 let index = reader.i32("index")?;
                 let records = reader.nullable_bytes_range("records")?.map(narrow);
                 reader.skip_tags()?;
+                if partitions.len() == PARTITIONS_MAX {
+                    let field = "partition_data";
+                    return Err(ReadError::Length { field, length: PARTITIONS_MAX as i64 + 1 });
+                }
                 partitions.push(PartitionData { topic: topic.clone(), index, records });
             }
             reader.skip_tags()?;
