@@ -13,8 +13,8 @@
 //! 7. no replica here, not the leader, directory offline
 //! 8. what [`Partition::append_to_leader`] refuses: in-sync replicas, then the batch, then its records, then its producer
 //!
-//! Compressed records that become more than 1 MiB are checked and appended on the blocking pool, so that few bytes of one
-//! client cost others no time; the connection waits meanwhile.
+//! What takes long is checked on the pool for that, so that few bytes of one client cost others no time; the connection waits
+//! meanwhile, and appends here. Between the partitions of a request others have their turn.
 //!
 //! acks=0 is never answered; any error closes the connection, so that the client asks for metadata again.
 //! v0-2 carry message sets, which the log converts.
@@ -43,7 +43,7 @@ use super::throttle;
 use crate::cluster::Snapshot;
 use crate::cluster::internal_topics::is_internal;
 use crate::replication::partition::{LeaderAppend, Partition};
-use crate::spawn::for_request;
+use crate::spawn::heavy_for_request;
 use crate::storage::log::{AppendError, AppendParams, Origin, Verification};
 use crate::types::{Acks, Offset};
 use crate::wire::compression::DECOMPRESSED_MAX;
@@ -59,8 +59,15 @@ use verification::{Questions, Verdicts};
 mod batch;
 mod verification;
 
-/// Bytes of records that are walked while other connections of the thread wait: a few milliseconds.
-const AT_ONCE: usize = 1 << 20;
+/// Bytes that a compressed batch may become while other connections of the thread wait: with the smallest of records in gzip
+/// they are a millisecond.
+const UNPACKED_AT_ONCE: usize = 128 << 10;
+
+/// How long others wait while the partitions of one request are served, microseconds.
+const TURN_US: i64 = 300;
+
+/// Records of one request that are each refused with a sentence; of the rest only their partition's error is told.
+const RECORD_ERRORS_MAX: usize = 10_000;
 
 /// An append that is not answered yet.
 struct Pending {
@@ -97,7 +104,7 @@ enum Left {
 enum Pause {
     /// Others of this thread have their turn.
     Turn,
-    /// The next partition's records are to be appended on the blocking pool.
+    /// The next partition's records are to be checked where that may take long.
     Lengthy(Admitted),
     /// The next partition's next leader epoch is about to begin.
     Changing(Arc<Partition>),
@@ -141,7 +148,7 @@ pub async fn finish<S>(ctx: &RequestContext<'_>, waiting: Waiting, share: S) -> 
                     Pause::Turn => yield_now().await,
                     Pause::Lengthy(admitted) => {
                         let partition = Arc::clone(&admitted.partition);
-                        let outcome = match append_elsewhere(ctx, admitted, &mut frame).await? {
+                        let outcome = match check_elsewhere(ctx, admitted, &mut frame).await? {
                             Err(AppendError::Changing) => {
                                 next = Some(Pause::Changing(partition));
                                 continue;
@@ -177,10 +184,8 @@ struct Producing {
     /// What became of its first partitions.
     outcomes: SmallVec<[PartitionResponse; 1]>,
     pending: SmallVec<[Pending; 1]>,
-    /// Bytes since others last had their turn.
-    walked: usize,
-    /// Bytes that compressed records before the next ones announce.
-    announced: usize,
+    /// Records refused with a sentence so far.
+    record_errors: usize,
     /// When its records are appended, wall clock.
     now_ms: i64,
     /// What the coordinator says of its partitions.
@@ -197,7 +202,7 @@ impl Producing {
         let (outcomes, pending) = Default::default();
         let verdicts = Verdicts::new(ctx, &request);
         let size = frame.len();
-        Ok(Producing { request, size, outcomes, pending, walked: 0, announced: 0, now_ms: 0, verdicts })
+        Ok(Producing { request, size, outcomes, pending, record_errors: 0, now_ms: 0, verdicts })
     }
 
     fn refuse_as_a_whole(&mut self, ctx: &RequestContext<'_>, frame: &[u8], snapshot: &Snapshot) {
@@ -222,15 +227,19 @@ impl Producing {
 
     /// Appends the records of the partitions that have no outcome yet, in order.
     fn append(&mut self, ctx: &RequestContext<'_>, snapshot: &Snapshot, frame: &mut [u8]) -> Option<Pause> {
-        self.now_ms = ctx.services.clock.wall_ms();
+        let clock = &ctx.services.clock;
+        self.now_ms = clock.wall_ms();
+        // Nearly every request has one partition, and asks for no time.
+        let turn = (self.request.partitions.len() > 1).then(|| (self.outcomes.len(), clock.monotonic_us()));
         while let Some(data) = self.request.partitions.get(self.outcomes.len()) {
-            if self.walked > AT_ONCE {
-                self.walked = 0;
+            if let Some((begun_at, begun_us)) = turn
+                && self.outcomes.len() > begun_at
+                && clock.monotonic_us() - begun_us > TURN_US
+            {
                 return Some(Pause::Turn);
             }
-            let at_once = AT_ONCE.saturating_sub(self.announced);
             let verdict = self.verdicts.of(self.outcomes.len());
-            let outcome = match admit(ctx, snapshot, &self.request, data, frame, verdict, self.now_ms, at_once) {
+            let outcome = match admit(ctx, snapshot, &self.request, data, frame, verdict, self.now_ms) {
                 Err(refused) => Err(refused),
                 Ok(admitted) => {
                     let records = frame.get_mut(admitted.range.clone()).unwrap_or_default();
@@ -257,10 +266,6 @@ impl Producing {
         {
             ctx.services.telltales.produced(ctx, || data.topic(frame), max_timestamp, self.now_ms);
         }
-        if at + 1 < self.request.partitions.len() {
-            self.walked = self.walked.saturating_add(batch::walked(records));
-            self.announced = self.announced.saturating_add(batch::announced(records));
-        }
         self.outcomes.push(match outcome {
             Ok((partition, append)) => {
                 let answer = appended(&append);
@@ -269,7 +274,13 @@ impl Producing {
                 }
                 answer
             }
-            Err(refused) => refused,
+            Err(mut refused) => {
+                if let Some(errors) = &mut refused.errors {
+                    errors.records.truncate(RECORD_ERRORS_MAX.saturating_sub(self.record_errors));
+                    self.record_errors += errors.records.len();
+                }
+                refused
+            }
         });
     }
 
@@ -311,7 +322,7 @@ impl Producing {
 /// Of a partition that is named twice the later counts, and it is answered once.
 fn keep_last(request: &mut ProduceRequest, frame: &[u8]) {
     if request.partitions.len() > 1 {
-        let mut seen = HashSet::with_capacity(request.partitions.len());
+        let mut seen = HashSet::with_capacity_and_hasher(request.partitions.len(), ahash::RandomState::new());
         request.partitions.reverse();
         request.partitions.retain(|data| seen.insert((data.topic(frame), data.index)));
         request.partitions.reverse();
@@ -368,7 +379,6 @@ fn admit(
     frame: &[u8],
     verdict: Result<Verification, PartitionResponse>,
     now_ms: i64,
-    decompressed_max: usize,
 ) -> Result<Admitted, PartitionResponse> {
     let topic = data.topic(frame);
     if snapshot.partition(topic, data.index).is_none() {
@@ -398,28 +408,29 @@ fn admit(
         verification,
         leader_epoch: partition.leader_epoch(),
         now_ms,
-        decompressed_max,
+        decompressed_max: UNPACKED_AT_ONCE,
     };
     Ok(Admitted { partition, acks, params, range })
 }
 
-/// One partition's append where it holds up nobody else. The frame is lost with the blocking pool only, when the broker
-/// stops.
-async fn append_elsewhere(
+/// One partition's append, whose records are checked where that holds up nobody else. The frame is lost with the pool only,
+/// when the broker stops.
+async fn check_elsewhere(
     ctx: &RequestContext<'_>,
     admitted: Admitted,
     frame: &mut BytesMut,
 ) -> Result<Result<LeaderAppend, AppendError>, Close> {
     let Admitted { partition, acks, params, range } = admitted;
-    let mut whole = mem::take(frame);
+    let (there, there_range, mut whole) = (Arc::clone(&partition), range.clone(), mem::take(frame));
     let params = AppendParams { decompressed_max: DECOMPRESSED_MAX, ..params };
-    let appended = for_request(&*ctx.services.spawner, move || {
-        let outcome = partition.append_to_leader(whole.get_mut(range).unwrap_or_default(), acks, params);
-        (whole, outcome)
+    let checked = heavy_for_request(&*ctx.services.spawner, move || {
+        let checked = there.check_records(whole.get_mut(there_range).unwrap_or_default(), params);
+        (whole, checked)
     });
-    let Some((whole, outcome)) = appended.await else { return Err(Close("the broker stops".to_owned())) };
+    let Some((whole, checked)) = checked.await else { return Err(Close("the broker stops".to_owned())) };
     *frame = whole;
-    Ok(outcome)
+    let records = frame.get_mut(range).unwrap_or_default();
+    Ok(checked.and_then(|checked| partition.append_checked(records, checked, acks, params)))
 }
 
 fn failed_because(error: ErrorCode, message: String) -> PartitionResponse {

@@ -22,8 +22,8 @@ use super::table::Surroundings;
 use super::waiters::{Moves, OffsetWaiters, Parked, ParkedFetches};
 use crate::config::TopicConfig;
 use crate::storage::log::{
-    AbortedTransaction, AppendError, AppendInfo, AppendParams, FileSlice, Log, LogOffsets, ReadError, TimestampOffset,
-    VerificationGuard,
+    AbortedTransaction, AppendError, AppendInfo, AppendParams, Checked, FileSlice, Log, LogOffsets, ReadError,
+    TimestampOffset, VerificationGuard,
 };
 use crate::types::{Acks, BrokerId, IsolationLevel, LeaderEpoch, Offset, TopicId, TopicPartition};
 use crate::wire::error_code::ErrorCode;
@@ -218,6 +218,34 @@ impl Partition {
         acks: Acks,
         params: AppendParams,
     ) -> Result<LeaderAppend, AppendError> {
+        self.append(acks, params, |log, params| log.append_as_leader(records, params))
+    }
+
+    /// What can take long of [`Partition::append_to_leader`], holding nothing: neither an append nor a change of role waits
+    /// for it. Only for records that were refused there as [`AppendError::Lengthy`].
+    pub fn check_records(&self, records: &mut [u8], params: AppendParams) -> Result<Checked, AppendError> {
+        let log = self.online_log().map_err(|code| refused(code, "the log directory is offline", Offset::NONE))?;
+        log.check(records, params)
+    }
+
+    /// The rest of it, with all that is to be refused before.
+    pub fn append_checked(
+        &self,
+        records: &mut [u8],
+        checked: Checked,
+        acks: Acks,
+        params: AppendParams,
+    ) -> Result<LeaderAppend, AppendError> {
+        self.append(acks, params, |log, params| log.append_checked(records, checked, params))
+    }
+
+    #[inline]
+    fn append(
+        &self,
+        acks: Acks,
+        params: AppendParams,
+        append: impl FnOnce(&Log, AppendParams) -> Result<AppendInfo, AppendError>,
+    ) -> Result<LeaderAppend, AppendError> {
         let log = self.online_log().map_err(|code| refused(code, "the log directory is offline", Offset::NONE))?;
         let role = self.role();
         let leading = role.in_charge().map_err(|why| match why {
@@ -233,7 +261,7 @@ impl Partition {
             return Err(refused(ErrorCode::NotEnoughReplicas, message, log.offsets().log_start));
         }
         let params = AppendParams { leader_epoch: role.leader_epoch, ..params };
-        let info = log.append_as_leader(records, params).inspect_err(|error| {
+        let info = append(log, params).inspect_err(|error| {
             if matches!(error, AppendError::Storage { .. }) {
                 self.go_offline();
             }

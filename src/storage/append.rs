@@ -18,7 +18,7 @@ use super::log::{AppendError, AppendInfo, AppendParams, Log, Origin, Verificatio
 use super::producer_state::{ProducerError, Sequence};
 use super::segment::Segment;
 use super::txn_index::AbortedTxn;
-use super::validator::{self, Context, Refusal, Rule, Written};
+use super::validator::{self, Context, Refusal, Rule, Validated, Written};
 use super::view::LogView;
 use super::{atomic_file, producer_snapshot};
 use crate::config::TopicConfig;
@@ -27,23 +27,62 @@ use crate::wire::batch::{Batch, BatchHeader, ControlRecord, Marker, stamp};
 use crate::wire::crc32c::crc32c;
 use crate::wire::error_code::ErrorCode;
 
+/// Records that [`Log::check`] has found good, where they lie or written anew.
+#[derive(Debug)]
+pub struct Checked(Option<Validated>);
+
 impl Log {
     /// Checks, stamps (in place) and appends one partition's records of a produce request.
     /// The high watermark does not move: replication does that.
     pub fn append_as_leader(&self, records: &mut [u8], params: AppendParams) -> Result<AppendInfo, AppendError> {
-        self.online().map_err(|e| self.append_failed(e))?;
         let config = self.config.load();
+        let checked = self.check_under(&config, records, params)?;
+        self.append_under(&config, records, checked, params)
+    }
+
+    /// The first half of [`Log::append_as_leader`], and all of it that can take long: without a lock, and without a trace in
+    /// the log.
+    pub fn check(&self, records: &mut [u8], params: AppendParams) -> Result<Checked, AppendError> {
+        self.check_under(&self.config.load(), records, params)
+    }
+
+    /// The second half. The leader may be one of another epoch by now: that of `params` counts.
+    pub fn append_checked(
+        &self,
+        records: &mut [u8],
+        checked: Checked,
+        params: AppendParams,
+    ) -> Result<AppendInfo, AppendError> {
+        self.append_under(&self.config.load(), records, checked, params)
+    }
+
+    fn check_under(
+        &self,
+        config: &TopicConfig,
+        records: &mut [u8],
+        params: AppendParams,
+    ) -> Result<Checked, AppendError> {
+        self.online().map_err(|e| self.append_failed(e))?;
         // Checked as if the log were empty, without the lock; the true offset is stamped under it, outside the CRC.
         let context = Context {
             origin: params.origin,
-            config: &config,
+            config,
             next_offset: Offset::ZERO,
             leader_epoch: params.leader_epoch,
             now_ms: params.now_ms,
             decompressed_max: params.decompressed_max,
         };
-        let validated = validator::validate(records, &context).map_err(|refusal| self.refused(refusal))?;
-        let Some(mut validated) = validated else {
+        validator::validate(records, &context).map(Checked).map_err(|refusal| self.refused(refusal))
+    }
+
+    fn append_under(
+        &self,
+        config: &TopicConfig,
+        records: &mut [u8],
+        checked: Checked,
+        params: AppendParams,
+    ) -> Result<AppendInfo, AppendError> {
+        let Checked(Some(mut validated)) = checked else {
             return Ok(AppendInfo {
                 first_offset: Offset::NONE,
                 last_offset: Offset::NONE,
@@ -73,6 +112,10 @@ impl Log {
 
         let mut writer = self.writer.lock();
         self.online().map_err(|e| self.append_failed(e))?;
+        if header.leader_epoch != params.leader_epoch {
+            header.leader_epoch = params.leader_epoch;
+            stamp::set_leader_epoch(bytes, header.leader_epoch);
+        }
         let next = self.log_end();
         // A coordinator's batch may have gaps in front; its base is then not the log end.
         header.base_offset += next.0;
@@ -99,7 +142,7 @@ impl Log {
             }),
             Sequence::Next => {
                 let (heads, first) = ([(0, Entry::from(header))], header.base_offset.max(next));
-                let written = self.write(&mut writer, &config, bytes, &heads, first, params.now_ms);
+                let written = self.write(&mut writer, config, bytes, &heads, first, params.now_ms);
                 self.or_offline(written).map_err(|e| self.append_failed(e))?;
                 Ok(AppendInfo {
                     first_offset: header.base_offset,

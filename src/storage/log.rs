@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, RwLock};
 
+pub use super::append::Checked;
 use super::checkpoint;
 use super::disk::DiskFile;
 use super::epoch_cache::EpochCache;

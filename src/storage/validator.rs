@@ -39,8 +39,8 @@ pub struct Context<'a> {
     pub leader_epoch: LeaderEpoch,
     /// Wall time.
     pub now_ms: i64,
-    /// A batch of magic 2 that decompresses to more bytes is refused as [`Rule::Lengthy`]; so is any compressed message
-    /// set, unless this is [`DECOMPRESSED_MAX`].
+    /// A batch of magic 2 that decompresses to more bytes is refused as [`Rule::Lengthy`]. Unless this is
+    /// [`DECOMPRESSED_MAX`], so is what is built anew if it is more than a little, and many records that each break a rule.
     pub decompressed_max: usize,
 }
 
@@ -84,11 +84,11 @@ pub fn validate(received: &mut [u8], context: &Context<'_>) -> Result<Option<Val
     let Some(set) = checks::check_set(received, context)? else { return Ok(None) };
     let bytes = received.get_mut(..set.valid_len).unwrap_or_default();
     let target = context.target(set.codec);
+    if context.is_brief() && is_lengthy(bytes.len(), &set, target, context) {
+        return Err(Refusal::new(Rule::Lengthy, format!("{} bytes to be unpacked or built anew", bytes.len())));
+    }
     SCRATCH.with_borrow_mut(|scratch| {
         if set.magic != 2 {
-            if set.codec != Codec::None && context.is_brief() {
-                return Err(Refusal::new(Rule::Lengthy, "a compressed message set"));
-            }
             return rebuild::from_messages(bytes, &set, target, context, scratch).map(Some);
         }
         let header = checks::check_batch(bytes, context)?;
@@ -106,6 +106,16 @@ pub fn validate(received: &mut [u8], context: &Context<'_>) -> Result<Option<Val
         }
         rebuild::from_batch(bytes, &header, set.codec, target, context, scratch).map(Some)
     })
+}
+
+/// Whether a set of so many bytes is more than is looked at while others wait, as far as that can be told from outside.
+fn is_lengthy(bytes: usize, set: &checks::CheckedSet, target: Target, context: &Context<'_>) -> bool {
+    let is_built_anew = set.magic != 2 || set.codec != target.codec;
+    match set.codec {
+        // Packing takes as much longer than unpacking.
+        Codec::None => is_built_anew && bytes > context.decompressed_max / 8,
+        _ => is_built_anew || bytes > context.decompressed_max,
+    }
 }
 
 thread_local! {

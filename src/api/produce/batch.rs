@@ -6,10 +6,6 @@ use crate::wire::error_code::ErrorCode;
 
 /// Bytes of the smallest record of magic 0 behind its offset and size: no entry can be smaller.
 const SMALLEST_ENTRY: usize = 14;
-/// Bytes of the smallest record of magic 2.
-const SMALLEST_RECORD: usize = 7;
-/// Where a batch of magic 2 says how many records it has.
-const COUNT: usize = 57;
 /// Bytes up to and with the magic.
 const UP_TO_MAGIC: usize = 17;
 /// Codec number of zstd in the attributes.
@@ -103,25 +99,6 @@ pub fn max_timestamp(records: &[u8]) -> Option<i64> {
         _ => return None,
     };
     Some(i64::from_be_bytes(records.get(at..at + 8)?.try_into().ok()?))
-}
-
-/// Bytes that a look at every record has to pass, as a guess from the front of `records`: sixteen times what is compressed.
-pub fn walked(records: &[u8]) -> usize {
-    match first(records) {
-        Lead::Batch(batch) if batch.codec != 0 => records.len().saturating_mul(16),
-        _ => records.len(),
-    }
-}
-
-/// Bytes of as many of the smallest records as a compressed batch of magic 2 says that it has.
-pub fn announced(records: &[u8]) -> usize {
-    match first(records) {
-        Lead::Batch(batch) if batch.codec != 0 && batch.magic == 2 => {
-            let count = i32_at(records, COUNT).unwrap_or_default();
-            usize::try_from(count).unwrap_or_default().saturating_mul(SMALLEST_RECORD)
-        }
-        _ => 0,
-    }
 }
 
 /// Whether Kafka stumbles over the batch: below v7 it asks for its codec, and the number is none. The whole request fails then.

@@ -6,7 +6,8 @@ use super::super::testing::{Bench, bench, change, fetch, ids};
 use super::*;
 use crate::config::TopicConfig;
 use crate::replication::table::LeaderAndIsr;
-use crate::storage::testing::{Sender, batch, batch_of, client};
+use crate::storage::testing::{Sender, batch, batch_of, batches, client};
+use crate::wire::batch::BatchHeader;
 
 const CONSUMER: Reader = Reader::Consumer(IsolationLevel::ReadUncommitted);
 
@@ -256,4 +257,29 @@ fn an_offline_directory_fails_everything_and_everybody() {
         bench.table.stop_replica(partition.topic_partition(), LeaderEpoch(-2), true),
         ErrorCode::KafkaStorageError
     );
+}
+
+#[test]
+fn records_checked_in_one_epoch_are_appended_in_the_next() {
+    let bench = bench(TopicConfig::default());
+    let partition = bench.leader(&[1]);
+    append(&partition, 2, Acks::All).unwrap();
+    let (mut records, params) = (batch(3), client(-1, 1_000));
+    let checked = partition.check_records(&mut records, params).unwrap();
+    assert_eq!(partition.log().unwrap().offsets().log_end, Offset(2), "nothing is appended yet");
+    // Meanwhile others append, and the leader is elected again.
+    append(&partition, 1, Acks::All).unwrap();
+    assert_eq!(bench.table.apply_leader_and_isr(&[change(1, 4, &[1])]), [ErrorCode::None]);
+    let appended = partition.append_checked(&mut records, checked, Acks::All, params).unwrap();
+    assert_eq!((appended.info.first_offset, appended.info.last_offset), (Offset(3), Offset(5)));
+    let stored: Vec<_> = batches(&partition.log().unwrap())
+        .into_iter()
+        .map(|(base, bytes)| (base.0, BatchHeader::parse(&bytes).unwrap().leader_epoch.0))
+        .collect();
+    assert_eq!(stored, [(0, 0), (2, 0), (3, 4)]);
+    // One that leads no more appends nothing.
+    let checked = partition.check_records(&mut batch(1), params).unwrap();
+    assert_eq!(bench.table.apply_leader_and_isr(&[change(2, 5, &[1, 2])]), [ErrorCode::None]);
+    let refused = partition.append_checked(&mut batch(1), checked, Acks::All, params);
+    assert_eq!(code(refused).0, ErrorCode::NotLeaderOrFollower);
 }

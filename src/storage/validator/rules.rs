@@ -119,6 +119,11 @@ impl RecordRules {
         self.refused == 0
     }
 
+    /// Records refused so far.
+    pub fn refused(&self) -> usize {
+        self.refused
+    }
+
     /// An error when any record was refused. One bad timestamp makes it INVALID_TIMESTAMP, whatever else is wrong.
     pub fn finish(self) -> Result<(), Refusal> {
         if self.refused == 0 {

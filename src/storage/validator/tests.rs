@@ -502,3 +502,40 @@ fn what_takes_longer_than_there_is_time_for_is_left_as_it_is_and_taken_later() {
     // Nothing of these is decompressed.
     accept(batch(Codec::None, BRIEF - 100), &Context { decompressed_max: 0, ..context(&config) });
 }
+
+#[test]
+fn what_is_built_anew_or_refused_record_by_record_is_left_for_later_when_it_is_much() {
+    let plain = TopicConfig { message_timestamp_after_max_ms: 1_000, ..TopicConfig::default() };
+    let zstd = TopicConfig { compression_type: CompressionType::Zstd, ..TopicConfig::default() };
+    let brief = |config| Context { decompressed_max: 128 << 10, ..context(config) };
+    let old_brief = |config| Context { decompressed_max: 128 << 10, ..old_client(config) };
+    let of = |codec, count: usize, timestamp| {
+        build(BatchOptions { codec, ..BatchOptions::default() }, &vec![(timestamp, KEY); count])
+    };
+    let set = |count| {
+        let rows = (0..count).map(|offset| (offset, 1000, KEY.map(Vec::from), Some(b"value".to_vec())));
+        set(1, Codec::None, &rows.collect::<Vec<Row>>())
+    };
+    let too_late = i64::MAX / 2;
+    for (bytes, now, later) in [
+        (of(Codec::None, 2_000, 1000), brief(&zstd), context(&zstd)),
+        (of(Codec::Lz4, 1, 1000), brief(&zstd), context(&zstd)),
+        (of(Codec::None, 1_001, too_late), brief(&plain), context(&plain)),
+        (of(Codec::Lz4, 1_001, too_late), brief(&plain), context(&plain)),
+        (set(1_000), old_brief(&plain), old_client(&plain)),
+    ] {
+        let refusal = validate(&mut bytes.clone(), &now).expect_err("too long");
+        assert_eq!(refusal.rule, Rule::Lengthy, "{refusal}");
+        let rule = validate(&mut bytes.clone(), &later).map_or_else(|refusal| Some(refusal.rule), |_| None);
+        assert!(matches!(rule, None | Some(Rule::Timestamps)), "{rule:?}");
+    }
+    for (bytes, now) in [
+        (of(Codec::None, 100, 1000), brief(&zstd)),
+        (of(Codec::None, 5_000, 1000), brief(&plain)),
+        (set(100), old_brief(&plain)),
+    ] {
+        validate(&mut bytes.clone(), &now).expect("done at once");
+    }
+    let refusal = validate(&mut of(Codec::Lz4, 1_000, too_late), &brief(&plain)).expect_err("refused");
+    assert_eq!(refusal.rule, Rule::Timestamps);
+}

@@ -5,6 +5,9 @@ use super::{Context, NO_TIMESTAMP, Refusal, Rule};
 use crate::wire::batch::{BatchHeader, HEADER_LEN, RecordError, RecordStream, Records, StreamError};
 use crate::wire::compression::{Codec, DecompressError, Decompressor, Scratch};
 
+/// Records that are named, each with a sentence, while others wait.
+const REFUSED_AT_ONCE: usize = 1_000;
+
 /// What the walk found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Walked {
@@ -28,6 +31,9 @@ pub(super) fn uncompressed(batch: &[u8], header: &BatchHeader, context: &Context
         return Ok(Walked { max_timestamp: latest.max(NO_TIMESTAMP), ..Walked::START });
     }
     // Again, to name those that break a rule.
+    if context.is_brief() && usize::try_from(header.record_count).is_ok_and(|count| count > REFUSED_AT_ONCE) {
+        return Err(Refusal::new(Rule::Lengthy, format!("{} records to be looked at one by one", header.record_count)));
+    }
     let mut walked = Walked::START;
     for record in records {
         let record = record.map_err(malformed)?;
@@ -61,6 +67,9 @@ pub(super) fn compressed(
     while let Some(record) = records.next_head().map_err(failed)? {
         let timestamp = header.record_timestamp(record.timestamp_delta);
         rules.check(record.has_key, timestamp, record.offset_delta.into());
+        if rules.refused() > REFUSED_AT_ONCE && context.is_brief() {
+            return Err(Refusal::new(Rule::Lengthy, "many records that are refused"));
+        }
         walked.max_timestamp = walked.max_timestamp.max(timestamp);
         walked.consecutive &= i64::from(record.offset_delta) == expected;
         expected += 1;
