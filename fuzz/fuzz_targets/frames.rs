@@ -7,7 +7,7 @@ use kafka_protocol::messages as theirs;
 use kafka_protocol::protocol::{Decodable, Encodable};
 use klamm::types::TopicId;
 use klamm::wire::api_versions::ApiKey;
-use klamm::wire::fetch::{FetchRequest, TopicRef};
+use klamm::wire::fetch::{FetchRequest, TopicRef, session_id};
 use klamm::wire::guard;
 use klamm::wire::header::{HeaderError, RequestHeader};
 use klamm::wire::metadata::MetadataRequest;
@@ -147,6 +147,7 @@ fn fetch(body: &[u8], version: i16) {
     assert_eq!((ours.max_wait_ms, ours.min_bytes), (theirs.max_wait_ms, theirs.min_bytes));
     assert_eq!((ours.max_bytes, ours.isolation_level), (theirs.max_bytes, theirs.isolation_level));
     assert_eq!((ours.session_id, ours.session_epoch), (theirs.session_id, theirs.session_epoch));
+    assert_eq!(session_id(body, version), Some(ours.session_id).filter(|id| *id != 0));
     assert_eq!(ours.rack_id, theirs.rack_id.as_str());
     let by_id = version >= 13;
     let same_topic = |index, name: &theirs::TopicName, id| match ours.topic(index) {

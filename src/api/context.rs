@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -90,6 +91,8 @@ pub struct Connection {
     pub of_follower: OnceLock<bool>,
     /// Whether its peer runs on this machine, once somebody has wanted to know.
     pub of_this_machine: OnceLock<bool>,
+    /// It is a consumer's with a session of very many partitions.
+    pub fetches_much: AtomicBool,
     /// The broker that made it, if one did.
     pub caller: Caller,
     pub last_client_id: LastClientId,
@@ -99,7 +102,7 @@ pub struct Connection {
 
 impl Connection {
     pub fn new(id: u64, listener: Arc<str>, peer: IpAddr, of_controller: bool) -> Connection {
-        let (software, of_follower, of_this_machine) = Default::default();
+        let (software, of_follower, of_this_machine, fetches_much) = Default::default();
         let (caller, last_client_id, alarm) = Default::default();
         Connection {
             id,
@@ -109,6 +112,7 @@ impl Connection {
             of_controller,
             of_follower,
             of_this_machine,
+            fetches_much,
             caller,
             last_client_id,
             alarm,

@@ -16,6 +16,7 @@
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -24,7 +25,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
-use super::context::{Part, Reply, RequestContext, Response};
+use super::context::{Connection, Part, Reply, RequestContext, RequestHeader, Response, Services};
 use super::fetch_session::{Asked, Context, Key, SessionRequest};
 use super::leader_hint::LeaderHints;
 use super::serve::Close;
@@ -38,6 +39,7 @@ use crate::replication::waiters::Parked;
 use crate::replication::waiting_followers::FollowersWait;
 use crate::spawn::Shutdown;
 use crate::types::{BrokerId, IsolationLevel, LeaderEpoch, TopicId};
+use crate::wire::api_versions::ApiKey;
 use crate::wire::error_code::ErrorCode;
 use crate::wire::fetch::{
     self, DivergingEpoch, FIRST_WITH_IDS, FetchRequest, FetchResponse, PartitionResponse, ResponseTopic, TopicRef,
@@ -53,6 +55,22 @@ mod records;
 mod size;
 
 type Answer = (ResponseTopic, PartitionResponse<Records>);
+
+/// Whether `frame` is a fetch of a session with very many partitions, each of which is read though the request names none of
+/// them. The connection is marked as one that goes on like that.
+pub fn is_of_large_session(services: &Services, connection: &Connection, frame: &[u8]) -> bool {
+    if !services.fetch_sessions.may_be_large() || connection.of_follower.get() == Some(&true) {
+        return false;
+    }
+    let mut body = frame;
+    let Ok(header) = RequestHeader::read(&mut body, &connection.last_client_id) else { return false };
+    let is_large = header.api_key == ApiKey::Fetch
+        && fetch::session_id(body, header.api_version).is_some_and(|id| services.fetch_sessions.is_large(id));
+    if is_large {
+        connection.fetches_much.store(true, Ordering::Relaxed);
+    }
+    is_large
+}
 
 /// A request that cannot be answered at once.
 pub struct Waiting(Left);

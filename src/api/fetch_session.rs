@@ -16,6 +16,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -32,6 +33,9 @@ const HELD_MAX: usize = 128 << 20;
 
 /// Bytes that a partition of a session takes, beside a topic name that is the session's own.
 const HELD_PER_PARTITION: usize = 320;
+
+/// Partitions of a session that are read in less than a millisecond.
+const MANY: usize = 2_000;
 
 /// One partition as a client asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,18 +134,36 @@ struct Slot {
 pub struct FetchSessions {
     max_slots: usize,
     held_max: usize,
+    /// There was a session of more than [`MANY`] partitions.
+    may_be_large: AtomicBool,
     slots: Mutex<HashMap<i32, Slot>>,
 }
 
 impl FetchSessions {
     /// With 0 slots no session is ever granted.
     pub fn new(max_slots: usize) -> FetchSessions {
-        FetchSessions { max_slots, held_max: HELD_MAX, slots: Mutex::default() }
+        FetchSessions { max_slots, held_max: HELD_MAX, may_be_large: AtomicBool::default(), slots: Mutex::default() }
     }
 
     #[cfg(test)]
     fn holding_at_most(self, held_max: usize) -> FetchSessions {
         FetchSessions { held_max, ..self }
+    }
+
+    /// Whether [`FetchSessions::is_large`] is worth a question.
+    pub fn may_be_large(&self) -> bool {
+        self.may_be_large.load(Ordering::Relaxed)
+    }
+
+    /// Whether every request of that session takes long, whatever it names.
+    pub fn is_large(&self, id: i32) -> bool {
+        self.slots.lock().get(&id).is_some_and(|slot| slot.size > MANY)
+    }
+
+    fn has_size(&self, partitions: usize) {
+        if partitions > MANY {
+            self.may_be_large.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Takes a request in: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR leave
@@ -183,6 +205,7 @@ impl FetchSessions {
         let grew = session.held > slot.held;
         slot.held = session.held;
         slot.size = session.in_order.len();
+        self.has_size(slot.size);
         slot.used_ms = now_ms;
         drop(session);
         let session = Arc::clone(&slot.session);
@@ -267,6 +290,7 @@ impl FetchSessions {
         }
         let id = std::iter::repeat_with(&mut random_id).find(|id| *id > 0 && !slots.contains_key(id)).unwrap_or(1);
         let (size, held) = (session.in_order.len(), session.held);
+        self.has_size(size);
         let session = Arc::new(Mutex::new(session));
         slots.insert(id, Slot { session, is_follower, created_ms: now_ms, used_ms: now_ms, size, held });
         id

@@ -81,6 +81,7 @@ mod update_metadata;
 mod write_txn_markers;
 
 pub use context::*;
+pub use fetch::is_of_large_session;
 
 use bytes::BytesMut;
 

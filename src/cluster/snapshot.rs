@@ -67,7 +67,13 @@ impl Snapshot {
     pub fn partition(&self, topic: &str, partition: i32) -> Option<&PartitionMeta> {
         self.topics.get(topic)?.partitions.get(&partition)
     }
+    fn is_large(&self) -> bool {
+        self.topics.values().map(|topic| topic.partitions.len()).sum::<usize>() > MANY
+    }
 }
+
+/// Partitions that are described in less than a millisecond.
+const MANY: usize = 5_000;
 
 /// The current snapshot: cheap to read, swapped by the controller's messages.
 #[derive(Debug)]
@@ -75,13 +81,16 @@ pub struct Cluster {
     current: ArcSwap<Snapshot>,
     /// There are topics, and none was heard of.
     has_topics: AtomicBool,
+    /// It has more partitions than [`MANY`].
+    is_large: AtomicBool,
     changed: tokio::sync::watch::Sender<u64>,
 }
 
 impl Cluster {
     pub fn new(first: Snapshot) -> Cluster {
-        let has_topics = AtomicBool::new(false);
-        Cluster { current: ArcSwap::from_pointee(first), has_topics, changed: tokio::sync::watch::Sender::new(0) }
+        let (has_topics, is_large) = (AtomicBool::new(false), AtomicBool::new(first.is_large()));
+        let changed = tokio::sync::watch::Sender::new(0);
+        Cluster { current: ArcSwap::from_pointee(first), has_topics, is_large, changed }
     }
     pub fn load(&self) -> Arc<Snapshot> {
         self.current.load_full()
@@ -94,8 +103,13 @@ impl Cluster {
     pub fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut next = Snapshot::clone(&self.current.load());
         change(&mut next);
+        self.is_large.store(next.is_large(), Ordering::Relaxed);
         self.current.store(Arc::new(next));
         self.changed.send_modify(|generation| *generation += 1);
+    }
+    /// Whether to describe all of it takes long.
+    pub fn is_large(&self) -> bool {
+        self.is_large.load(Ordering::Relaxed)
     }
     /// Whether the metastore has topics of which nothing was heard yet.
     pub fn expect_topics(&self, expected: bool) {
@@ -135,6 +149,31 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_partitions_make_it_large_whatever_topics_they_are_of() {
+        let partition = PartitionMeta {
+            leader: BrokerId(1),
+            leader_epoch: LeaderEpoch(0),
+            partition_epoch: 0,
+            replicas: Vec::new(),
+            isr: Vec::new(),
+            offline_replicas: Vec::new(),
+        };
+        let cluster = Cluster::new(Snapshot::default());
+        let add = |name: &str, partitions: usize| {
+            let partitions = (0..partitions as i32).map(|index| (index, partition.clone())).collect();
+            let topic = TopicMeta { name: name.into(), id: TopicId::ZERO, partitions };
+            cluster.update(|snapshot| drop(snapshot.topics.insert(topic.name.clone(), Arc::new(topic))));
+        };
+        add("a", MANY - 10);
+        add("b", 10);
+        assert!(!cluster.is_large());
+        add("c", 1);
+        assert!(cluster.is_large());
+        cluster.update(|snapshot| drop(snapshot.topics.remove("a")));
+        assert!(!cluster.is_large());
+    }
 
     #[test]
     fn what_there_is_is_known_when_brokers_and_expected_topics_are() {

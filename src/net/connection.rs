@@ -188,15 +188,17 @@ async fn one_request(
     let undecided = first && standing.at == Thread::Control && !connection.of_controller;
     let mut share = None;
     let (size, share) = loop {
+        let announced = reader.announced();
         if share.is_none()
             && let Some(key) = reader.api_key()
-            && let to = standing.at.for_request(ApiKey::from_code(key), connection)
+            && let size = announced.as_ref().ok().copied().flatten().unwrap_or_default()
+            && let to = standing.at.for_request(ApiKey::from_code(key), size, connection, &shared.services.cluster)
             && to != standing.at
         {
             writer.flush(stream, clock, active_at).await?;
             return Err(End::Moves(to));
         }
-        let announced = reader.announced().map_err(|error| refused(error, reader))?;
+        let announced = announced.map_err(|error| refused(error, reader))?;
         if share.is_none()
             && let Some(size) = announced
         {
@@ -212,6 +214,12 @@ async fn one_request(
             });
         }
         if let Some(size) = announced.filter(|size| reader.holds(*size)) {
+            if standing.at == Thread::Data
+                && api::is_of_large_session(&shared.services, connection, reader.whole_frame(size))
+            {
+                writer.flush(stream, clock, active_at).await?;
+                return Err(End::Moves(Thread::Lengthy));
+            }
             break (size, share);
         }
         writer.flush(stream, clock, active_at).await?;

@@ -99,6 +99,11 @@ impl FrameReader {
         self.held.len() >= PREFIX + size
     }
 
+    /// The next frame, all of which is here, to be looked at where it is served.
+    pub fn whole_frame(&self, size: usize) -> &[u8] {
+        self.held.get(PREFIX..PREFIX + size).unwrap_or_default()
+    }
+
     /// The next frame, of `size` bytes as [`FrameReader::whole`] says, without its size.
     pub fn frame(&mut self, size: usize) -> Frame<'_> {
         self.last_size = size;

@@ -236,6 +236,7 @@ impl Server {
         match at {
             Thread::Control => self.spawner.control(task),
             Thread::Replicas => self.spawner.replicas(task),
+            Thread::Lengthy => self.spawner.lengthy(task),
             Thread::Data => self.spawner.data(task),
         }
     }

@@ -192,3 +192,25 @@ fn what_sessions_hold_is_bounded() {
     assert!(sessions.begin(request(second, 1), vec![], &[Key::new(&topic("t"), 0)], 0).is_ok());
     assert!(open(&sessions, 3, false, 0, &mut ids) > 0);
 }
+
+#[test]
+fn a_session_is_large_by_all_it_has_whoever_made_it_so() {
+    let sessions = FetchSessions::new(10);
+    let of = |partitions: i32| -> (Vec<Asked>, Answers) {
+        let partitions = 0..partitions;
+        (partitions.clone().map(|p| asked("t", p, 0)).collect(), partitions.map(|p| answer("t", p, 0, 0)).collect())
+    };
+    let begin = |partitions, id| {
+        let (asked, mut answers) = of(partitions);
+        let context = sessions.begin(request(0, 0), asked, &[], 0).expect("begun");
+        assert_eq!(sessions.end(context, &mut answers, 0, || id), Ok(id));
+    };
+    begin(MANY as i32, 1);
+    assert_eq!((sessions.may_be_large(), sessions.is_large(1)), (false, false));
+    begin(MANY as i32 + 1, 2);
+    assert_eq!((sessions.may_be_large(), sessions.is_large(1), sessions.is_large(2)), (true, false, true));
+    // One more that a small request adds.
+    sessions.begin(request(1, 1), vec![asked("another", 0, 0)], &[], 0).expect("the next");
+    assert!(sessions.is_large(1));
+    assert!(!sessions.is_large(3), "nobody has it");
+}

@@ -8,7 +8,7 @@ mod response;
 mod tests;
 
 pub use answer::{FetchAnswer, PartitionAnswer};
-pub use request::{FetchRequest, ForgottenPartition, PartitionRequest, TopicRef};
+pub use request::{FetchRequest, ForgottenPartition, PartitionRequest, TopicRef, session_id};
 pub use response::{DivergingEpoch, FetchResponse, PartitionResponse, Payload, ResponseTopic};
 
 /// First version with compact types and tags.

@@ -67,6 +67,17 @@ pub struct FetchRequest<'a> {
     pub rack_id: &'a str,
 }
 
+/// The session that the request with this body belongs to, without a look at the rest of it.
+pub fn session_id(body: &[u8], version: i16) -> Option<i32> {
+    if version < 7 {
+        return None;
+    }
+    // Behind replica_id (..14), max_wait_ms, min_bytes, max_bytes and isolation_level.
+    let at = if version <= 14 { 4 } else { 0 } + 13;
+    let id = body.get(at..at + 4)?.try_into().ok().map(i32::from_be_bytes)?;
+    (id != 0).then_some(id)
+}
+
 impl<'a> FetchRequest<'a> {
     /// Reads the body that begins at byte `at` of `frame`. Bytes behind it are ignored.
     pub fn decode(frame: &'a [u8], at: usize, version: i16) -> Result<FetchRequest<'a>, ReadError> {

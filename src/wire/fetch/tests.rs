@@ -151,6 +151,7 @@ proptest! {
         prop_assert_eq!((ours.max_bytes, ours.isolation_level), (theirs.max_bytes, theirs.isolation_level));
         prop_assert_eq!((ours.session_id, ours.session_epoch), (theirs.session_id, theirs.session_epoch));
         prop_assert_eq!(ours.rack_id, theirs.rack_id.as_str());
+        prop_assert_eq!(session_id(&frame[4..], version), Some(ours.session_id).filter(|id| *id != 0));
         let all = theirs.topics.iter().flat_map(|topic| {
             topic.partitions.iter().map(|p| ((topic.topic.to_string(), topic.topic_id), p.clone()))
         });
