@@ -14,6 +14,7 @@ use futures_util::{FutureExt, StreamExt};
 
 use super::activity::{Activity, Leave};
 use super::budget::RequestBudget;
+use super::line;
 use super::listener::Stream;
 use super::pool::{BufferPool, FileBuffers};
 use super::reader::FrameReader;
@@ -107,6 +108,8 @@ struct Standing<'a> {
     serving: AtomicBool,
     /// The broker stops: no request is begun any more.
     stopping: AtomicBool,
+    /// The next request may take the thread's time: nothing is known of the connection yet, or it was told much just now.
+    may_cost: AtomicBool,
 }
 
 /// Serves `stream` on the thread `at` until it ends or moves.
@@ -118,7 +121,8 @@ pub async fn serve(
     held: &mut Held,
     at: Thread,
 ) -> End {
-    let standing = Standing { at, activity, serving: AtomicBool::new(false), stopping: AtomicBool::new(false) };
+    let [serving, stopping] = Default::default();
+    let standing = Standing { at, activity, serving, stopping, may_cost: AtomicBool::new(true) };
     let end = {
         // A set of one is polled when what is in it was woken, and not with each request. Boxed: the set has room for one
         // more than it holds.
@@ -236,6 +240,9 @@ async fn one_request(
     if reader.api_key().and_then(ApiKey::from_code).is_some_and(ApiKey::is_of_controller) {
         still_there(stream).await?;
     }
+    if standing.may_cost.load(Ordering::Relaxed) && standing.at == Thread::Data {
+        line::stand().await;
+    }
     standing.serving.store(true, Ordering::Relaxed);
     let served = api::dispatch(&shared.services, connection, reader.frame(size), share);
     reader.release();
@@ -256,6 +263,7 @@ async fn one_request(
         throttle_ms = queue(reply, writer)?;
     }
     standing.serving.store(false, Ordering::Relaxed);
+    standing.may_cost.store(writer.queued() >= ENOUGH, Ordering::Relaxed);
     give(throttle_ms, stream, clock, active_at, writer).await
 }
 

@@ -84,6 +84,8 @@ mod activity;
 mod budget;
 mod connection;
 mod ebb;
+mod line;
+mod piece;
 mod pool;
 mod quotas;
 mod reader;

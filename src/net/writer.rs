@@ -14,7 +14,6 @@
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::mem;
-use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,7 +21,9 @@ use std::task::Poll;
 
 use smallvec::SmallVec;
 
+use super::line;
 use super::listener::Stream;
+use super::piece::Piece;
 use super::pool::FileBuffers;
 use crate::api::{Part, Response};
 use crate::clock::Clock;
@@ -42,6 +43,10 @@ const READ_AGAIN: usize = 64 << 10;
 /// Queued answers are written when there are this many bytes of them.
 pub const ENOUGH: usize = 256 << 10;
 
+/// Bytes of a large answer that are written before others of the thread have their turn: a peer that takes all it is sent as
+/// fast as it comes would keep them waiting for the whole of it.
+const TURN: usize = 1 << 20;
+
 /// From this many bytes on a part of a file is worth system calls of its own.
 const SEND_FILE: usize = 32 << 10;
 
@@ -51,17 +56,6 @@ const PAGE: u64 = 4096;
 
 /// Most bytes sent between two looks at the page cache.
 const SEND_FILE_STEP: usize = 1 << 20;
-
-/// What the next write begins with, in order.
-#[derive(Debug)]
-enum Piece<'a> {
-    Prefix([u8; 4]),
-    Bytes(&'a [u8]),
-    /// Of the file buffer, with where it was read from.
-    Buffer(Range<usize>, FileSlice),
-    /// Was in the file buffer, and is read again before it is written.
-    Unread(FileSlice),
-}
 
 /// Queues and writes the responses of one connection, in order.
 pub struct ResponseWriter {
@@ -187,7 +181,7 @@ impl ResponseWriter {
     ) -> io::Result<()> {
         let (buffers, spawner) = (&self.buffers, &*self.spawner);
         let pieces = Vec::with_capacity(KEPT_PIECES);
-        let mut out = Gather { buffers, spawner, pieces, buffer: None, filled: 0, written };
+        let mut out = Gather { buffers, spawner, pieces, buffer: None, filled: 0, written, in_turn: 0 };
         let mut begin = 0;
         for &(end, prefix) in &self.responses {
             out.pieces.push(Piece::Prefix(prefix));
@@ -208,6 +202,7 @@ impl ResponseWriter {
                                 && let Some(sent) = out.send_file(&rest, done == 0, stream, clock, progress).await?
                             {
                                 done += sent;
+                                out.give_way(sent).await;
                                 continue;
                             }
                             let buffer = out.buffer.get_or_insert_with(|| buffers.take());
@@ -229,7 +224,9 @@ impl ResponseWriter {
                             out.filled += read;
                             done += read;
                             if out.buffer.as_ref().is_some_and(|buffer| out.filled == buffer.len()) {
+                                let bytes = out.filled;
                                 out.write(stream, clock, progress).await?;
+                                out.give_way(bytes).await;
                             }
                         }
                     }
@@ -255,9 +252,22 @@ struct Gather<'a> {
     filled: usize,
     /// Bytes of the first pieces that the peer has already.
     written: usize,
+    /// Bytes written since others had their turn.
+    in_turn: usize,
 }
 
 impl Gather<'_> {
+    /// After `bytes` more were written, and nothing is held of what is still to be: lets others have their turn when theirs
+    /// has come. Who waits for it holds no buffer.
+    async fn give_way(&mut self, bytes: usize) {
+        self.in_turn += bytes;
+        if self.in_turn > TURN {
+            self.in_turn = 0;
+            self.give_back();
+            line::stand().await;
+        }
+    }
+
     /// Sends the beginning of a large slice that is in the page cache, after the pieces before it. `None`: it has to be
     /// read. `begins` when nothing of what lies before it has been read or sent just now.
     async fn send_file(
@@ -448,25 +458,6 @@ async fn woken() {
 fn unreadable(error: io::Error) -> io::Error {
     tracing::error!(%error, "a file of the log cannot be read, the connection that asked for it is closed");
     error
-}
-
-impl Piece<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Piece::Prefix(bytes) => bytes.len(),
-            Piece::Bytes(bytes) => bytes.len(),
-            Piece::Buffer(_, from) | Piece::Unread(from) => from.len,
-        }
-    }
-
-    fn bytes<'s>(&'s self, buffer: &'s [u8]) -> &'s [u8] {
-        match self {
-            Piece::Prefix(bytes) => bytes,
-            Piece::Bytes(bytes) => bytes,
-            Piece::Buffer(range, _) => buffer.get(range.clone()).unwrap_or_default(),
-            Piece::Unread(_) => &[],
-        }
-    }
 }
 
 #[cfg(test)]
