@@ -141,6 +141,7 @@ fn tags() -> Result<Vec<Bytes>> {
         (ApiKey::Produce, 11, 400_000),
         (ApiKey::DeleteTopics, 6, 400_000),
         (ApiKey::DeleteTopics, 6, 6_000_000),
+        (ApiKey::Produce, 11, 6_000_000),
     ] {
         let mut tags = Vec::new();
         put_unsigned(&mut tags, count);

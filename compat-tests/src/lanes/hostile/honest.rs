@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use kafka_protocol::messages::{ApiKey, RequestKind, ResponseKind};
 
+use super::machine::Rank;
 use super::scene::PATIENCE;
 use crate::lanes::load::{self, Ledger};
 use crate::raw::{Connection, Heard, decode, frame};
@@ -59,35 +60,46 @@ impl Honest {
     }
 }
 
-/// Lets `honest` produce while `attack` runs, which begins again until there were `acks` acknowledgements meanwhile.
-/// Answers how long each of them took.
+/// Lets `honest` produce while `attack` runs, by a thread of this `rank`, and begins again until there were `acks`
+/// acknowledgements meanwhile. Answers how long each of them took.
 pub fn beside(
     address: &str,
     honest: &mut Honest,
     acks: usize,
-    attack: impl Fn() -> Result<()>,
+    rank: Rank,
+    attack: impl Fn() -> Result<()> + Sync,
 ) -> Result<Vec<Duration>> {
-    let (stop, acknowledged) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (stop, ended, acknowledged) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+    let mut produce = || -> Result<Vec<Duration>> {
+        let mut connection = Connection::open(address)?;
+        let mut latencies = Vec::new();
+        let mut due = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            honest.write(&mut connection)?;
+            latencies.push(due.elapsed());
+            acknowledged.store(latencies.len(), Ordering::Relaxed);
+            due += PACE;
+        }
+        Ok(latencies)
+    };
     thread::scope(|scope| {
-        let producer = scope.spawn(|| -> Result<Vec<Duration>> {
-            let mut connection = Connection::open(address)?;
-            let mut latencies = Vec::new();
-            let mut due = Instant::now();
-            while !stop.load(Ordering::Relaxed) {
-                thread::sleep(due.saturating_duration_since(Instant::now()));
-                honest.write(&mut connection)?;
-                latencies.push(due.elapsed());
-                acknowledged.store(latencies.len(), Ordering::Relaxed);
-                due += PACE;
-            }
-            Ok(latencies)
+        let producer = scope.spawn(|| {
+            let latencies = produce();
+            ended.store(true, Ordering::Relaxed);
+            latencies
         });
-        let attacked = loop {
-            let attacked = attack();
-            if attacked.is_err() || producer.is_finished() || acknowledged.load(Ordering::Relaxed) >= acks {
-                break attacked;
+        let attacker = scope.spawn(|| {
+            rank.take();
+            loop {
+                let attacked = attack();
+                let enough = acknowledged.load(Ordering::Relaxed) >= acks;
+                if attacked.is_err() || enough || ended.load(Ordering::Relaxed) {
+                    return attacked;
+                }
             }
-        };
+        });
+        let attacked = attacker.join().unwrap_or_else(|_| bail!("the attacker panicked"));
         stop.store(true, Ordering::Relaxed);
         let latencies = producer.join().map_err(|_| anyhow!("the honest producer panicked"))?;
         attacked?;
