@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use klamm::storage::log::Verification;
 use klamm::storage::producer_state::{ProducerStates, Sequence};
 use klamm::types::{LeaderEpoch, Offset};
 use klamm::wire::batch::BatchHeader;
@@ -44,7 +45,7 @@ fn a_hundred_thousand_producers_fit_into_100_mb_and_expire() {
     for sequence in 0..BATCHES_EACH {
         for id in 0..PRODUCERS {
             let batch = header(id, sequence, offset);
-            assert_eq!(states.check(&batch, true), Ok(Sequence::Next));
+            assert_eq!(states.check(&batch, true, Verification::NotAsked), Ok(Sequence::Next));
             states.apply(&batch);
             offset += 1;
         }
@@ -52,7 +53,7 @@ fn a_hundred_thousand_producers_fit_into_100_mb_and_expire() {
     let grown = resident().saturating_sub(before);
     assert!(grown <= 100_000_000, "{grown} bytes");
     assert_eq!(states.len() as i64, PRODUCERS);
-    assert!(matches!(states.check(&header(5, 3, offset), true), Ok(Sequence::Duplicate(_))));
+    assert!(matches!(states.check(&header(5, 3, offset), true, Verification::NotAsked), Ok(Sequence::Duplicate(_))));
     // Each wrote last at the millisecond that is its id: the older half goes.
     states.expire(PRODUCERS / 2 + HOUR_MS, HOUR_MS);
     assert_eq!(states.len() as i64, PRODUCERS / 2 - 1);

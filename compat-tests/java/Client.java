@@ -288,6 +288,8 @@ public class Client {
                     producer.beginTransaction();
                     for (int p = 0; p < 3; p++) producer.send(new ProducerRecord<>(to, p, null, "r" + round));
                     producer.sendOffsetsToTransaction(Map.of(source, new OffsetAndMetadata(round + 1, "m" + round)), new ConsumerGroupMetadata(group));
+                    // What is not sent yet when a transaction is aborted is never sent.
+                    producer.flush();
                     if (round % 3 == 1) producer.abortTransaction(); else producer.commitTransaction();
                 }
                 producer.beginTransaction();

@@ -200,6 +200,7 @@ impl<T: Topic> Shards<T> {
             };
             shard.partition.append_to_leader(&mut batch, acks, params).map_err(|error| match error {
                 AppendError::Refused { code, .. } => code,
+                AppendError::Changing => ErrorCode::NotLeaderOrFollower,
                 AppendError::Lengthy => ErrorCode::UnknownServerError,
                 AppendError::Storage { .. } => ErrorCode::KafkaStorageError,
             })
