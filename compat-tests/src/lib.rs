@@ -23,6 +23,7 @@ pub mod lane;
 pub mod lanes;
 pub mod network;
 pub mod proc;
+pub mod proxy;
 pub mod raw;
 pub mod record;
 pub mod records;

@@ -6,7 +6,10 @@
 //!
 //! All links end in the hub, which is a namespace too: it routes, and a cut is a rule of its routing that leads nowhere, so
 //! that packets of one direction vanish without a word to their sender. `ip` and `tc` of iproute2 are all it takes; nothing
-//! of the machine's own network is touched but for one link and its route.
+//! of the machine's own network is touched but for one link and its route. What a rule cannot do, a proxy does that hangs on
+//! the hub as well ([`detour`]).
+
+mod detour;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,6 +22,7 @@ use rustix::process::geteuid;
 
 use crate::lane::skip;
 use crate::proc::{self, tool};
+use detour::Detour;
 
 /// For one command that changes the network.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -76,6 +80,7 @@ pub struct Network {
     machines: Vec<Machine>,
     /// From and to.
     cuts: BTreeSet<(Machine, Machine)>,
+    detour: Option<Detour>,
 }
 
 /// The last bytes of addresses that are not a machine's.
@@ -97,6 +102,7 @@ impl Network {
             subnet: free_subnet(pid)?,
             machines: Vec::new(),
             cuts: BTreeSet::new(),
+            detour: None,
         };
         if let Err(error) = ip(&["netns", "add", &network.hub()]) {
             return skip(format!("no network namespaces here: {error:#}"));
@@ -138,7 +144,7 @@ impl Network {
         self.in_hub(&["link", "set", "lo", "up"])?;
         self.in_hub(&["addr", "add", &gateway, "dev", "lo"])?;
         let forward = "echo 1 > /proc/sys/net/ipv4/ip_forward";
-        ip(&["netns", "exec", &hub, "sh", "-c", forward])?;
+        in_shell(&hub, forward)?;
         ip(&["link", "add", "name", &link, "type", "veth", "peer", "name", "clients", "netns", &hub])?;
         self.in_hub(&["link", "set", "clients", "up"])?;
         self.in_hub(&["route", "add", &clients, "dev", "clients"])?;
@@ -149,17 +155,23 @@ impl Network {
     }
 
     fn add_machine(&mut self, number: u8) -> Result<()> {
-        let (namespace, port) = (format!("{}-{}", self.prefix, number + 1), port(number.into()));
-        let (host, gateway) = (self.address(FIRST + number), self.address(HUB));
-        ip(&["netns", "add", &namespace])?;
+        let namespace = format!("{}-{}", self.prefix, number + 1);
+        let host = self.address(FIRST + number);
         // Known from here on: what follows may fail, and then it is to be taken away.
         self.machines.push(Machine { host: host.clone(), namespace: Some(namespace.clone()) });
-        self.in_hub(&["link", "add", "name", &port, "type", "veth", "peer", "name", "eth0", "netns", &namespace])?;
-        self.in_hub(&["link", "set", &port, "up"])?;
-        self.in_hub(&["route", "add", &host, "dev", &port])?;
-        let inside = |words: &[&str]| ip(&[&["-n", &namespace], words].concat());
+        self.hang(&namespace, &host, &port(number.into()))
+    }
+
+    /// A namespace of that address on the hub's link `port`.
+    fn hang(&self, namespace: &str, host: &str, port: &str) -> Result<()> {
+        let gateway = self.address(HUB);
+        ip(&["netns", "add", namespace])?;
+        self.in_hub(&["link", "add", "name", port, "type", "veth", "peer", "name", "eth0", "netns", namespace])?;
+        self.in_hub(&["link", "set", port, "up"])?;
+        self.in_hub(&["route", "add", host, "dev", port])?;
+        let inside = |words: &[&str]| ip(&[&["-n", namespace], words].concat());
         inside(&["link", "set", "lo", "up"])?;
-        inside(&["addr", "add", &host, "dev", "eth0"])?;
+        inside(&["addr", "add", host, "dev", "eth0"])?;
         inside(&["link", "set", "eth0", "up"])?;
         inside(&["route", "add", &gateway, "dev", "eth0"])?;
         inside(&["route", "add", "default", "via", &gateway])
@@ -195,6 +207,16 @@ impl Network {
         iproute("tc", &["-n", &self.hub(), "qdisc", "del", "dev", &port, "root"])
     }
 
+    /// As when nobody has the machine's address any more: who sends to it is told that it is not reached.
+    pub fn vanish(&self, machine: &Machine) -> Result<()> {
+        self.in_hub(&["route", "replace", "unreachable", machine.host()])
+    }
+
+    /// What [`Network::vanish`] has done is undone.
+    pub fn appear(&self, machine: &Machine) -> Result<()> {
+        self.in_hub(&["route", "replace", machine.host(), "dev", &self.port_of(machine)?])
+    }
+
     fn port_of(&self, machine: &Machine) -> Result<String> {
         let number = self.machines.iter().position(|one| one == machine);
         Ok(port(number.with_context(|| format!("{} is not of this network", machine.host()))?))
@@ -203,6 +225,8 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
+        // Its sockets keep its namespace alive.
+        self.detour = None;
         remove(&self.prefix);
     }
 }
@@ -224,6 +248,11 @@ fn ip(words: &[&str]) -> Result<()> {
 fn iproute(program: &str, words: &[&str]) -> Result<()> {
     let output = proc::run(Command::new(program).args(words), b"", LIMIT)?;
     output.ok().map(|_| ()).with_context(|| format!("{program} {}", words.join(" ")))
+}
+
+/// In the namespace.
+fn in_shell(namespace: &str, line: &str) -> Result<()> {
+    ip(&["netns", "exec", namespace, "sh", "-c", line])
 }
 
 /// Private addresses that no route of this machine leads to.
@@ -268,7 +297,7 @@ fn names() -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use anyhow::ensure;
@@ -277,7 +306,7 @@ mod tests {
     use crate::lane::Skip;
     use crate::wait::until;
 
-    fn may_fail(network: Result<Network>) -> Option<Network> {
+    pub fn may_fail(network: Result<Network>) -> Option<Network> {
         match network {
             Ok(network) => Some(network),
             Err(error) if error.is::<Skip>() => None,
