@@ -62,6 +62,8 @@ pub struct Broker {
     dir: PathBuf,
     _temp: Option<TempDir>,
     process: Option<Daemon>,
+    /// Variables it is started with.
+    environment: Vec<(String, String)>,
     /// Its own, unless it is one of a cluster.
     _zookeeper: Option<Ensemble>,
 }
@@ -130,7 +132,17 @@ impl Broker {
 
     fn new(on: &On, id: i32, machine: Machine, port: u16, dir: &Path, temp: Option<TempDir>) -> Broker {
         let dir = dir.to_path_buf();
-        Broker { on: on.clone(), id, machine, port, dir, _temp: temp, process: None, _zookeeper: None }
+        Broker {
+            on: on.clone(),
+            id,
+            machine,
+            port,
+            dir,
+            _temp: temp,
+            process: None,
+            environment: Vec::new(),
+            _zookeeper: None,
+        }
     }
 
     /// Writes its properties: the common ones, then `lines`, then `settings`, in whose values `{id}` is the broker's and
@@ -197,8 +209,16 @@ impl Broker {
             }
             On::At(_) => bail!("a broker that somebody else started cannot be started again"),
         };
-        self.process = Some(Daemon::spawn(&mut self.machine.run(command), &self.log_file())?);
+        let mut command = self.machine.run(command);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        self.process = Some(Daemon::spawn(&mut command, &self.log_file())?);
         Ok(())
+    }
+
+    /// From the next start on it runs with these variables, in whose values `{id}` is the broker's.
+    pub fn set_environment(&mut self, variables: &[(String, String)]) {
+        let id = self.id.to_string();
+        self.environment = variables.iter().map(|(name, value)| (name.clone(), value.replace("{id}", &id))).collect();
     }
 
     /// Waits until it serves.

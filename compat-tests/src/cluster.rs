@@ -19,7 +19,7 @@ use crate::zookeeper::Ensemble;
 
 /// Long enough for a loaded machine; reached only by a cluster that does not heal.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A directory whose files are on no disk, where there is one.
+/// Where files lie on no disk.
 const MEMORY: &str = "/dev/shm";
 
 /// A cluster with a directory of its own. Killed when dropped.
@@ -95,21 +95,22 @@ impl Cluster {
         let brokers: Vec<(i32, &On, Machine)> = kinds.iter().map(here).collect();
         let dir = TempDir::with_prefix("compat-")?;
         let zookeeper = Ensemble::start(dir.path(), zookeepers)?;
-        Cluster::start_with(dir, None, zookeeper, &brokers, settings)
+        Cluster::start_with(dir, None, zookeeper, &brokers, settings, &[])
     }
 
-    /// As [`Cluster::start`], each broker and each ZooKeeper server on its machine. ZooKeeper's data lies in memory.
+    /// As [`Cluster::start`], each broker and each ZooKeeper server on its machine, ZooKeeper's data in `tree`, brokers
+    /// with these variables.
     pub fn start_on(
         on: &On,
         brokers: &[(i32, Machine)],
         zookeepers: &[Machine],
+        tree: TempDir,
         settings: &[(&str, &str)],
+        environment: &[(String, String)],
     ) -> Result<Cluster> {
-        let memory = Some(Path::new(MEMORY)).filter(|dir| dir.is_dir()).map_or_else(env::temp_dir, Path::to_owned);
-        let tree = TempDir::with_prefix_in("compat-", memory)?;
         let zookeeper = Ensemble::start_on(zookeepers, tree.path())?;
         let brokers: Vec<_> = brokers.iter().map(|(id, machine)| (*id, on, machine.clone())).collect();
-        Cluster::start_with(TempDir::with_prefix("compat-")?, Some(tree), zookeeper, &brokers, settings)
+        Cluster::start_with(TempDir::with_prefix("compat-")?, Some(tree), zookeeper, &brokers, settings, environment)
     }
 
     fn start_with(
@@ -118,12 +119,14 @@ impl Cluster {
         zookeeper: Ensemble,
         places: &[(i32, &On, Machine)],
         settings: &[(&str, &str)],
+        environment: &[(String, String)],
     ) -> Result<Cluster> {
         let connect = zookeeper.connect_string();
         let mut brokers = BTreeMap::new();
         for (id, on, machine) in places {
             let folder = dir.path().join(format!("broker-{id}"));
-            let broker = Broker::of_cluster_on(machine.clone(), on, *id, &folder, &connect, settings)?;
+            let mut broker = Broker::of_cluster_on(machine.clone(), on, *id, &folder, &connect, settings)?;
+            broker.set_environment(environment);
             brokers.insert(*id, broker);
         }
         let mut cluster = Cluster { brokers, zookeeper, dir, _tree: tree };
@@ -283,6 +286,12 @@ impl Cluster {
         let tails = self.brokers.iter().map(|(id, broker)| format!("-- broker {id}\n{}\n", broker.log_tail(lines)));
         tails.collect()
     }
+}
+
+/// A directory whose files are on no disk, where there is one.
+pub fn in_memory() -> Result<TempDir> {
+    let memory = Some(Path::new(MEMORY)).filter(|dir| dir.is_dir()).map_or_else(env::temp_dir, Path::to_owned);
+    Ok(TempDir::with_prefix_in("compat-", memory)?)
 }
 
 /// All segments of a partition, one after the other.

@@ -89,6 +89,11 @@ impl Ensemble {
         Ok(ensemble)
     }
 
+    /// The folder of a server's log of transactions.
+    pub fn log_of(&mut self, number: usize) -> Result<PathBuf> {
+        Ok(self.server(number)?.data().join("version-2"))
+    }
+
     pub fn connect_string(&self) -> String {
         self.servers.iter().map(Server::address).collect::<Vec<_>>().join(",")
     }
@@ -118,6 +123,19 @@ impl Ensemble {
         let server = self.server(number)?;
         server.spawn()?;
         server.await_serving()
+    }
+
+    /// As [`Ensemble::start_again`], all that have ended at once: alone none of them serves.
+    pub fn start_dead(&mut self) -> Result<()> {
+        for server in &mut self.servers {
+            if server.process.as_mut().map_or(Ok(None), Daemon::exited)?.is_some() {
+                server.process = None;
+            }
+            if server.process.is_none() {
+                server.spawn()?;
+            }
+        }
+        self.servers.iter_mut().try_for_each(Server::await_serving)
     }
 
     /// SIGSTOP, or SIGCONT.

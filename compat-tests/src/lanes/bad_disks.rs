@@ -175,8 +175,8 @@ impl Victim {
             Fault::Vanished => fs::rename(&self.data, self.away())?,
             Fault::Full => fill(&self.away())?,
             Fault::NoNames => use_up_names(&self.away())?,
-            Fault::Write => self.injected = Some(Injected::new(broker.pid()?, &log, "pwrite64")?),
-            Fault::Sync => self.injected = Some(Injected::new(broker.pid()?, &log, "fdatasync")?),
+            Fault::Write => self.injected = Some(Injected::new(broker.pid()?, &log, "pwrite64", "")?),
+            Fault::Sync => self.injected = Some(Injected::new(broker.pid()?, &log, "fdatasync", "")?),
         }
         Ok(())
     }
@@ -225,13 +225,21 @@ fn use_up_names(ballast: &Path) -> Result<()> {
 }
 
 /// A system call that fails with EIO on one file of a running process, until dropped.
-struct Injected(Child);
+pub struct Injected(Child);
 
 impl Injected {
-    fn new(pid: i32, file: &Path, call: &str) -> Result<Injected> {
+    /// Every time, or as often as `when` says in words of `strace`.
+    pub fn new(pid: i32, file: &Path, call: &str, when: &str) -> Result<Injected> {
         let mut strace = Command::new(tool("strace")?);
         strace.args(["-f", "-p", &pid.to_string(), "-P"]).arg(file);
-        strace.args(["-e", &format!("trace={call}"), "-e", &format!("inject={call}:error=EIO"), "-o", "/dev/null"]);
+        strace.args([
+            "-e",
+            &format!("trace={call}"),
+            "-e",
+            &format!("inject={call}:error=EIO{when}"),
+            "-o",
+            "/dev/null",
+        ]);
         let mut child = strace.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().context("start strace")?;
         let mut said = BufReader::new(child.stderr.take().context("a pipe")?);
         let injected = Injected(child);
@@ -258,7 +266,7 @@ impl Drop for Injected {
 }
 
 /// The directories the broker shows as offline.
-fn offline(address: &str) -> Result<Vec<String>> {
+pub fn offline(address: &str) -> Result<Vec<String>> {
     let request = RequestKind::DescribeLogDirs(DescribeLogDirsRequest::default().with_topics(None));
     let ResponseKind::DescribeLogDirs(answer) = Connection::open(address)?.ask(ApiKey::DescribeLogDirs, 1, &request)?
     else {

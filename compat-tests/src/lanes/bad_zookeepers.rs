@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use kafka_protocol::messages::{ApiKey, MetadataRequest, RequestKind, ResponseKind};
 use tempfile::TempDir;
+use zookeeper_client::Stat;
 
 use super::bad_days::{basic, refused, says};
 use crate::broker::{Broker, On, free_port};
@@ -26,6 +27,7 @@ pub fn units(run: &mut Run) {
     run.unit("one ZooKeeper host of three is unknown", one_unknown);
     run.unit("a chroot of another cluster", wrong_chroot);
     run.unit("two brokers with one id", one_id);
+    run.unit("a copy of a running broker's directory", copied);
     run.unit("znodes that are nonsense", nonsense);
 }
 
@@ -90,6 +92,37 @@ fn one_id() -> Result<()> {
     says(&refused(&other, &lines)?, &["broker.id=1 is registered already"])?;
     let view = View::of(&first.address())?;
     ensure!(view.brokers.contains(&1) && view.controller == 1, "the first is disturbed: {view:?}");
+    Ok(())
+}
+
+/// It names the session that its original has, which lives: nothing is taken from that.
+fn copied() -> Result<()> {
+    let dir = TempDir::with_prefix("compat-")?;
+    let zookeeper = Ensemble::start(dir.path(), 1)?;
+    let mut first = connect(dir.path(), 1, &zookeeper.connect_string(), &[])?;
+    first.start_again()?;
+    let nodes = ZooKeeper::connect(&zookeeper.connect_string())?;
+    let owned = || -> Result<Vec<(i64, i64)>> {
+        let stats = ["/brokers/ids/1", "/controller"].map(|path| nodes.node(path));
+        let stats = stats.into_iter().map(|node| Ok(node?.context("it is not there")?.1));
+        stats.map(|stat: Result<Stat>| stat.map(|stat| (stat.czxid, stat.ephemeral_owner))).collect()
+    };
+    let before = until("a registration and a controller", PATIENCE, owned)?;
+    let other = dir.path().join("other");
+    let data = other.join("data");
+    std::fs::create_dir_all(&data)?;
+    for entry in std::fs::read_dir(first.log_dir())? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            std::fs::copy(entry.path(), data.join(entry.file_name()))?;
+        }
+    }
+    let mut lines = basic(&other, free_port()?);
+    lines.push(format!("zookeeper.connect={}", zookeeper.connect_string()));
+    lines.push("zookeeper.session.timeout.ms=2000".to_owned());
+    says(&refused(&other, &lines)?, &["broker.id=1 is registered already"])?;
+    ensure!(owned()? == before, "the copy has taken {before:?}");
+    ensure!(View::of(&first.address())?.controller == 1, "the first is disturbed");
     Ok(())
 }
 

@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// How the file system goes down.
 #[derive(Clone, Copy, Debug)]
-enum Shutdown {
+pub enum Shutdown {
     /// `EXT4_GOING_FLAGS_NOLOGFLUSH`: the journal's unwritten end is lost too, with every name in it.
     JournalLost = 2,
     /// `EXT4_GOING_FLAGS_LOGFLUSH`: the journal is written, unsynced pages are not: names and sizes without their bytes.
@@ -56,13 +56,14 @@ pub fn lane(run: &mut Run) -> Result<()> {
 }
 
 /// An ext4 image on a loop device, mounted while it lives.
-struct Ext4 {
+pub struct Ext4 {
     dir: TempDir,
     options: String,
 }
 
 impl Ext4 {
-    fn new(options: &str) -> Result<Ext4> {
+    /// Mounted with these options. A skip where none can be.
+    pub fn new(options: &str) -> Result<Ext4> {
         let dir = TempDir::with_prefix("compat-")?;
         let image = dir.path().join("image");
         fs::File::create(&image)?.set_len(256 << 20)?;
@@ -77,7 +78,7 @@ impl Ext4 {
         }
     }
 
-    fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.dir.path().join("disk")
     }
 
@@ -89,7 +90,7 @@ impl Ext4 {
 
     /// From here on every write fails, and nothing that is not on the device gets there. `EXT4_IOC_SHUTDOWN` goes through
     /// Python: from Rust an ioctl would be this tree's only unsafe line.
-    fn shut_down(&self, how: Shutdown) -> Result<()> {
+    pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         const PROGRAM: &str = "import fcntl, os, struct, sys\n\
             root = os.open(sys.argv[1], os.O_RDONLY)\n\
             fcntl.ioctl(root, 0x8004587d, struct.pack('I', int(sys.argv[2])))";
@@ -98,7 +99,8 @@ impl Ext4 {
         proc::run(&mut python, b"", LIMIT)?.ok().context("shut the file system down").map(|_| ())
     }
 
-    fn mount_again(&self) -> Result<()> {
+    /// Once nobody uses it.
+    pub fn mount_again(&self) -> Result<()> {
         unmount(self.path(), UnmountFlags::empty()).context("unmount")?;
         self.mount()
     }

@@ -71,7 +71,7 @@ pub fn put_down(chronicle: &Chronicle, stage: &Stage, topic: &str, partitions: i
 
 /// The records of a replica, from its files.
 fn log(stage: &Stage, broker: i32, at: &Partition) -> Result<Vec<Stored>> {
-    let bytes = cluster::log(&stage.log_dir(broker).join(at.to_string()))?;
+    let bytes = cluster::log(&stage.replica(broker, &at.to_string())?)?;
     let mut stored = Vec::new();
     for batch in records::batches(&bytes) {
         let crc = batch.get(CRC).and_then(<[u8]>::first_chunk::<4>).map(|crc| u32::from_be_bytes(*crc));

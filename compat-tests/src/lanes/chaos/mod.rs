@@ -9,15 +9,18 @@
 //!
 //! A run whose fault left no trace, or in which a session ended that nobody meant to end, proves nothing: it is played
 //! again. What is violated fails, and its history is kept. How long writes stood still is told and no verdict.
-//! `KLAMM_CHAOS=TEXT` plays only the faults whose names have that text.
+//! `KLAMM_CHAOS=TEXT` plays only the faults whose names have that text, `KLAMM_CHAOS=mix` all of them on one cluster, one
+//! after the other and again, for an hour or as many minutes as `KLAMM_CHAOS_MINUTES` says ([`mix`]).
 
 mod chronicle;
-mod disks;
 mod dump;
 mod expiry;
 mod fault;
+mod flood;
+mod ground;
 mod matrix;
 mod member;
+mod mix;
 mod readers;
 mod score;
 mod stage;
@@ -58,18 +61,27 @@ pub fn lane(run: &mut Run) -> Result<()> {
     if matches!(run.on, On::At(_)) {
         return skip("brokers of others cannot be killed");
     }
-    let faults = if run.full() { matrix::FULL } else { matrix::LIGHT };
+    let faults: Vec<&Fault> = if run.full() { matrix::full().collect() } else { matrix::LIGHT.iter().collect() };
     let chosen = std::env::var(CHOICE).ok();
+    if chosen.as_deref() == Some(mix::CHOICE) {
+        return mix::play(run);
+    }
     let mut rows = Vec::new();
     let mut stage: Option<Stage> = None;
-    for (number, fault) in faults.iter().enumerate() {
+    for (number, fault) in faults.into_iter().enumerate() {
         if chosen.as_ref().is_some_and(|part| !fault.name.contains(part)) {
             continue;
         }
         let started = Instant::now();
-        let built = match stage.take().filter(|built| built.has_small_disks() == fault.small_disks) {
+        let built = match stage.take().filter(|built| built.stands_on(fault.needs)) {
             Some(built) => built,
-            None => Stage::build(&run.on, fault.small_disks)?,
+            None => match Stage::build(&run.on, fault.needs) {
+                Ok(built) => built,
+                Err(error) => {
+                    run.took(fault.name, Err(error), started.elapsed());
+                    continue;
+                }
+            },
         };
         let mut play = Play { stage: built, fault, full: run.full() };
         let result = play.until_valid(number);
@@ -148,17 +160,14 @@ impl Play<'_> {
     fn once(&mut self, chronicle: &Arc<Chronicle>, name: &str) -> Result<Told> {
         let (all, one) = (format!("all-{name}"), format!("one-{name}"));
         let topics = [all.as_str(), one.as_str()];
-        self.stage.set(&all, &one)?;
+        self.stage.set(&all, &one, self.fault.topics)?;
+        self.stage.divert(self.fault.through)?;
         let load = Load::start(&self.stage, chronicle, &all, &one)?;
-        let before = self.stage.before()?;
+        let before = self.stage.before(self.fault.through)?;
         [&load.all, &load.one].into_iter().for_each(Writer::count_gaps);
         let at_us = chronicle.now_us();
-        let begun = Instant::now();
-        let shown = self.disturb(&before, begun);
-        let undone = self.fault.deeds.iter().rev().map(|deed| self.stage.undo(deed)).fold(Ok(()), Result::and);
-        let shown_by = shown.map_err(|error| error.context("nothing shows the fault"));
-        undone.context("undo")?;
-        let shown_by = shown_by?;
+        let shown_by = strike(&mut self.stage, self.fault, &before)?.context("nothing shows the fault")?;
+        self.stage.straighten(self.fault.through)?;
         self.stage.await_whole()?;
         load.await_flow()?;
         let stood_still = [load.all.stood_still(), load.one.stood_still()];
@@ -179,19 +188,37 @@ impl Play<'_> {
         }
         Ok(Told { shown_by, stood_still, acknowledged })
     }
+}
 
-    /// Does it, and waits until it shows. What there was to see.
-    fn disturb(&mut self, before: &stage::Before, begun: Instant) -> Result<String> {
-        for deed in self.fault.deeds {
-            self.stage.act(deed).with_context(|| format!("{deed:?}"))?;
+/// Does it, waits until it shows, and undoes it. What there was to see, or that there was nothing; an error where it was not
+/// done, or could not be undone.
+fn strike(stage: &mut Stage, fault: &Fault, before: &stage::Before) -> Result<Result<String>> {
+    let begun = Instant::now();
+    let done = fault.deeds.iter().try_for_each(|deed| stage.act(deed).with_context(|| format!("{deed:?}")));
+    let shown = match &done {
+        Ok(()) => show(stage, fault, before),
+        Err(_) => Ok(String::new()),
+    };
+    let mut stayed = Ok(());
+    if shown.is_ok() {
+        thread::sleep(fault.lasts.saturating_sub(begun.elapsed()));
+        if fault.stays {
+            stayed = fault.shown_by.iter().try_for_each(|&trace| stage.look(trace, before).map(drop));
         }
-        let mut seen = Vec::new();
-        for &trace in self.fault.shown_by {
-            seen.push(until(&format!("{trace:?}"), PATIENCE, || self.stage.look(trace, before))?);
-        }
-        thread::sleep(self.fault.lasts.saturating_sub(begun.elapsed()));
-        Ok(seen.join(", "))
     }
+    let undone = fault.deeds.iter().rev().map(|deed| stage.undo(deed)).fold(Ok(()), Result::and);
+    done?;
+    undone.context("undo")?;
+    stayed.context("it did not stay so")?;
+    Ok(shown)
+}
+
+fn show(stage: &mut Stage, fault: &Fault, before: &stage::Before) -> Result<String> {
+    let mut seen = Vec::new();
+    for &trace in fault.shown_by {
+        seen.push(until(&format!("{trace:?}"), PATIENCE, || stage.look(trace, before))?);
+    }
+    Ok(seen.join(", "))
 }
 
 impl Load {

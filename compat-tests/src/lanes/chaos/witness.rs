@@ -38,6 +38,13 @@ pub struct Registration {
     pub session: i64,
 }
 
+/// Who controls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Office {
+    pub holder: i64,
+    pub epoch: i64,
+}
+
 impl Witness {
     pub fn of(connect: String) -> Witness {
         Witness { connect, client: RefCell::new(None) }
@@ -69,6 +76,13 @@ impl Witness {
     pub fn registration(&self, broker: i32) -> Result<Option<Registration>> {
         let node = self.node(&format!("/brokers/ids/{broker}"))?;
         Ok(node.map(|(_, stat)| Registration { epoch: stat.czxid, session: stat.ephemeral_owner }))
+    }
+
+    pub fn controller(&self) -> Result<Office> {
+        let (office, _) = self.node("/controller")?.context("nobody controls")?;
+        let (epoch, _) = self.node("/controller_epoch")?.context("there is no controller's epoch")?;
+        let holder = office["brokerid"].as_i64().with_context(|| format!("/controller is {office}"))?;
+        Ok(Office { holder, epoch: epoch.as_i64().with_context(|| format!("/controller_epoch is {epoch}"))? })
     }
 
     pub fn registrations(&self, brokers: &[i32]) -> Result<BTreeMap<i32, Option<Registration>>> {

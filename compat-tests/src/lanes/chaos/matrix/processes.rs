@@ -1,71 +1,70 @@
-//! The faults, one after the other.
+//! Processes that end or stand still, sessions that end, wires that are cut.
 
 use std::time::Duration;
 
-use super::fault::{CONTROLLER, Deed, FOLLOWER, Fault, LEADER, Node, Server, Trace};
+use super::super::fault::{CONTROLLER, Deed, FOLLOWER, Fault, LEADER, NOTHING, Node, Server, Trace};
+use super::BROKERS;
 
-const BROKERS: [i32; 3] = [LEADER, CONTROLLER, FOLLOWER];
 const ZOOKEEPER: Node = Node::ZooKeeper;
 
-/// Those of the light form.
-pub const LIGHT: &[Fault] = &[KILL_LEADER, CUT_FROM_ZOOKEEPER, EXPIRY];
-
-const KILL_LEADER: Fault = Fault {
+pub const KILL_LEADER: Fault = Fault {
     name: "kill -9 of a leader",
     deeds: &[Deed::Kill(&[LEADER])],
     shown_by: &[Trace::Unreachable(LEADER), Trace::Deposed(LEADER)],
-    lasts: Duration::ZERO,
     sessions: &[LEADER],
-    small_disks: false,
+    ..NOTHING
 };
 
-const CUT_FROM_ZOOKEEPER: Fault = Fault {
+pub const CUT_FROM_ZOOKEEPER: Fault = Fault {
     name: "a leader is cut off from ZooKeeper",
     deeds: &[Deed::Cut(Node::Broker(LEADER), ZOOKEEPER), Deed::Cut(ZOOKEEPER, Node::Broker(LEADER))],
     shown_by: &[Trace::Unregistered(LEADER), Trace::Deposed(LEADER)],
-    lasts: Duration::ZERO,
     sessions: &[LEADER],
-    small_disks: false,
+    ..NOTHING
 };
 
-const EXPIRY: Fault = Fault {
+pub const EXPIRY: Fault = Fault {
     name: "a leader's session is closed by another client",
-    deeds: &[Deed::Expire(LEADER)],
+    deeds: &[Deed::Expire(&[LEADER])],
     shown_by: &[Trace::RegisteredAnew(LEADER)],
     // What follows of it is to happen under load.
     lasts: Duration::from_secs(3),
     sessions: &[LEADER],
-    small_disks: false,
+    ..NOTHING
 };
 
-/// All.
-pub const FULL: &[Fault] = &[
+pub const FAULTS: &[Fault] = &[
     KILL_LEADER,
     CUT_FROM_ZOOKEEPER,
     EXPIRY,
     Fault {
+        name: "the sessions of all three are closed at once",
+        deeds: &[Deed::Expire(&BROKERS)],
+        shown_by: &[Trace::RegisteredAnew(LEADER), Trace::RegisteredAnew(CONTROLLER), Trace::RegisteredAnew(FOLLOWER)],
+        lasts: Duration::from_secs(3),
+        sessions: &BROKERS,
+        ..NOTHING
+    },
+    Fault {
         name: "kill -9 of a follower",
         deeds: &[Deed::Kill(&[FOLLOWER])],
         shown_by: &[Trace::LeftIsr(FOLLOWER, LEADER), Trace::LeftIsr(FOLLOWER, CONTROLLER)],
-        lasts: Duration::ZERO,
         sessions: &[FOLLOWER],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "kill -9 of the controller, which leads too",
         deeds: &[Deed::Kill(&[CONTROLLER])],
         shown_by: &[Trace::Unreachable(CONTROLLER), Trace::Deposed(CONTROLLER)],
-        lasts: Duration::ZERO,
         sessions: &[CONTROLLER],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "kill -9 of all three",
         deeds: &[Deed::Kill(&[LEADER, CONTROLLER, FOLLOWER])],
         shown_by: &[Trace::Unregistered(LEADER), Trace::Unregistered(CONTROLLER), Trace::Unregistered(FOLLOWER)],
-        lasts: Duration::ZERO,
         sessions: &BROKERS,
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "SIGSTOP of a leader for half a session",
@@ -74,7 +73,7 @@ pub const FULL: &[Fault] = &[
         lasts: Duration::from_secs(2),
         // Half a session is meant; a machine under load may make it a whole one.
         sessions: &[LEADER],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "SIGSTOP of a leader for two sessions",
@@ -82,7 +81,7 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::Unregistered(LEADER), Trace::Deposed(LEADER)],
         lasts: Duration::from_secs(8),
         sessions: &[LEADER],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "SIGSTOP of a leader for ten sessions",
@@ -90,15 +89,14 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::Unregistered(LEADER), Trace::Deposed(LEADER)],
         lasts: Duration::from_secs(40),
         sessions: &[LEADER],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "SIGSTOP of a follower",
         deeds: &[Deed::Pause(FOLLOWER)],
         shown_by: &[Trace::LeftIsr(FOLLOWER, LEADER), Trace::LeftIsr(FOLLOWER, CONTROLLER)],
-        lasts: Duration::ZERO,
         sessions: &[FOLLOWER],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "a leader and a follower are cut off from each other",
@@ -108,8 +106,7 @@ pub const FULL: &[Fault] = &[
         ],
         shown_by: &[Trace::LeftIsr(FOLLOWER, LEADER)],
         lasts: Duration::from_secs(10),
-        sessions: &[],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "a leader hears nobody",
@@ -120,9 +117,8 @@ pub const FULL: &[Fault] = &[
         ],
         // The controller still hears it: it may be told of an ISR of the leader alone, and nobody else can lead then.
         shown_by: &[Trace::Unregistered(LEADER), Trace::StateChanged],
-        lasts: Duration::ZERO,
         sessions: &[LEADER],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "nobody hears a leader",
@@ -132,33 +128,29 @@ pub const FULL: &[Fault] = &[
             Deed::Cut(Node::Broker(LEADER), Node::Broker(FOLLOWER)),
         ],
         shown_by: &[Trace::Unregistered(LEADER), Trace::Deposed(LEADER)],
-        lasts: Duration::ZERO,
         sessions: &[LEADER],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "clients are cut off from a leader",
         deeds: &[Deed::Cut(Node::Clients, Node::Broker(LEADER)), Deed::Cut(Node::Broker(LEADER), Node::Clients)],
         shown_by: &[Trace::Unreachable(LEADER)],
         lasts: Duration::from_secs(10),
-        sessions: &[],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "kill -9 of a ZooKeeper server that follows",
         deeds: &[Deed::KillZooKeeper(Server::Follower)],
         shown_by: &[Trace::Serving(2)],
         lasts: Duration::from_secs(10),
-        sessions: &[],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "kill -9 of the ZooKeeper server that leads",
         deeds: &[Deed::KillZooKeeper(Server::Leader)],
         shown_by: &[Trace::Serving(2)],
         lasts: Duration::from_secs(10),
-        sessions: &[],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "ZooKeeper without a quorum for 60 s",
@@ -167,7 +159,7 @@ pub const FULL: &[Fault] = &[
         lasts: Duration::from_secs(60),
         // Servers that come back count a session from then on; a client that is slow to find them is too late.
         sessions: &BROKERS,
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "a follower whose link is slower than the load",
@@ -175,61 +167,36 @@ pub const FULL: &[Fault] = &[
         shown_by: &[Trace::LeftIsr(FOLLOWER, LEADER)],
         lasts: Duration::from_secs(20),
         sessions: &[FOLLOWER],
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "kill -9 of one broker after the other, every 3 s for 2 min",
         deeds: &[Deed::Storm { times: 40, pause: Duration::from_secs(3) }],
         shown_by: &[Trace::RegisteredAnew(LEADER), Trace::RegisteredAnew(CONTROLLER), Trace::RegisteredAnew(FOLLOWER)],
-        lasts: Duration::ZERO,
         sessions: &BROKERS,
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "rolling restart, ten times",
         deeds: &[Deed::RollingRestart(10)],
         shown_by: &[Trace::RegisteredAnew(LEADER), Trace::RegisteredAnew(CONTROLLER), Trace::RegisteredAnew(FOLLOWER)],
-        lasts: Duration::ZERO,
         sessions: &BROKERS,
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
         name: "links are cut one by one and mended in another order",
         deeds: &[Deed::Swizzle(Duration::from_secs(2))],
         shown_by: &[Trace::StateChanged],
-        lasts: Duration::ZERO,
         sessions: &BROKERS,
-        small_disks: false,
+        ..NOTHING
     },
     Fault {
-        name: "the disk of a leader is full",
-        deeds: &[Deed::Fill(LEADER)],
-        shown_by: &[Trace::Ended(LEADER), Trace::Deposed(LEADER)],
-        lasts: Duration::ZERO,
-        sessions: &[LEADER],
-        small_disks: true,
-    },
-    Fault {
-        name: "the disk of a follower is full",
-        deeds: &[Deed::Fill(FOLLOWER)],
-        shown_by: &[Trace::Ended(FOLLOWER), Trace::LeftIsr(FOLLOWER, LEADER), Trace::LeftIsr(FOLLOWER, CONTROLLER)],
-        lasts: Duration::ZERO,
-        sessions: &[FOLLOWER],
-        small_disks: true,
+        name: "64 clients write as fast as they can, and 4000 are silent",
+        deeds: &[Deed::Flood { writers: 64, idle: 4000 }],
+        shown_by: &[Trace::Flooded(4064)],
+        lasts: Duration::from_secs(20),
+        // Two cores are busy with nothing else.
+        sessions: &BROKERS,
+        ..NOTHING
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_fault_has_a_name_of_its_own_and_a_trace() {
-        let names: BTreeSet<&str> = FULL.iter().map(|fault| fault.name).collect();
-        assert_eq!(names.len(), FULL.len());
-        assert!(FULL.iter().all(|fault| !fault.deeds.is_empty() && !fault.shown_by.is_empty()));
-        assert!(LIGHT.iter().all(|fault| names.contains(fault.name)), "the full form has the light one's");
-    }
-}
