@@ -209,6 +209,8 @@ impl Network {
 
     /// As when nobody has the machine's address any more: who sends to it is told that it is not reached.
     pub fn vanish(&self, machine: &Machine) -> Result<()> {
+        // Everybody who asks is told, as often as he asks.
+        in_shell(&self.hub(), "echo 0 > /proc/sys/net/ipv4/icmp_ratelimit")?;
         self.in_hub(&["route", "replace", "unreachable", machine.host()])
     }
 
@@ -299,6 +301,7 @@ fn names() -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::sync::{Mutex, MutexGuard};
 
     use anyhow::ensure;
 
@@ -306,9 +309,17 @@ pub(crate) mod tests {
     use crate::lane::Skip;
     use crate::wait::until;
 
-    pub fn may_fail(network: Result<Network>) -> Option<Network> {
-        match network {
-            Ok(network) => Some(network),
+    /// A network that is the only one of this process: all of one process have the same names.
+    pub struct Only {
+        pub network: Network,
+        _turn: MutexGuard<'static, ()>,
+    }
+
+    pub fn only(machines: u8) -> Option<Only> {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match Network::new(machines) {
+            Ok(network) => Some(Only { network, _turn: turn }),
             Err(error) if error.is::<Skip>() => None,
             Err(error) => panic!("{error:#}"),
         }
@@ -324,7 +335,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_cut_is_of_one_pair_and_can_be_mended() {
-        let Some(mut network) = may_fail(Network::new(2)) else { return };
+        let Some(Only { mut network, _turn }) = only(2) else { return };
         let clients = network.clients();
         let listener = TcpListener::bind((clients.host(), 0)).expect("an address that clients have");
         let address = listener.local_addr().expect("an address").to_string();

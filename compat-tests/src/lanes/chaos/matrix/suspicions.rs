@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::fault::{CONTROLLER, Deed, FOLLOWER, Fault, LEADER, NOTHING, Node, Trace, Way};
+use super::super::fault::{CONTROLLER, Deed, FOLLOWER, Fault, Harm, LEADER, NOTHING, Node, Trace, Way};
 use super::super::ground::Needs;
 
 const FAST: Needs = Needs { fast_failover: true, ..Needs::NOTHING };
@@ -46,10 +46,29 @@ pub const FAULTS: &[Fault] = &[
         ..NOTHING
     },
     Fault {
-        name: "suspicion: the controller lives, and all brokers refuse each other's connections with it",
-        deeds: &[Deed::Refuse(AROUND_CONTROLLER)],
+        name: "suspicion: the controller lives, all its connections with brokers are reset, and new ones refused",
+        deeds: &[
+            Deed::Refuse(AROUND_CONTROLLER),
+            Deed::Again { times: 1, pause: Duration::ZERO, ways: AROUND_CONTROLLER, harm: Harm::Reset },
+        ],
         shown_by: &[Trace::Succeeded(CONTROLLER), Trace::Deposed(CONTROLLER), Trace::Registered(CONTROLLER)],
         lasts: Duration::from_secs(20),
+        stays: true,
+        needs: FAST,
+        through: AROUND_CONTROLLER,
+        ..NOTHING
+    },
+    Fault {
+        name: "suspicion: the controller lives, and is refused and refuses, but who served a connection hears of no end",
+        deeds: &[Deed::Refuse(AROUND_CONTROLLER)],
+        // A connection that nobody has closed is no sign of death: the session decides, and it lasts.
+        shown_by: &[
+            Trace::LeftIsr(LEADER, CONTROLLER),
+            Trace::LeftIsr(FOLLOWER, CONTROLLER),
+            Trace::Undisturbed,
+            Trace::Registered(CONTROLLER),
+        ],
+        lasts: Duration::from_secs(15),
         stays: true,
         needs: FAST,
         ..NOTHING
