@@ -70,7 +70,7 @@ impl Transactions {
                 self.desk.append(&id, step, Pending::Initialized(init.request));
                 Ok(())
             }
-            State::Ongoing => self.fence(&id, Asked::ByInit(init.request)),
+            State::Ongoing => self.fence(&id, Asked::Init(init.request)),
             _ => Err(ErrorCode::ConcurrentTransactions),
         }
     }

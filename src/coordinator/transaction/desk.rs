@@ -46,11 +46,11 @@ pub struct Marking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// EndTxn.
-    ByClient(RequestId),
+    Client(RequestId),
     /// InitProducerId, which asks again when it has ended.
-    ByInit(RequestId),
+    Init(RequestId),
     /// It ran out of time.
-    ByTime,
+    Time,
 }
 
 /// What waits for an append.
@@ -149,13 +149,13 @@ impl Desk {
     /// Tells who waits that the step was not taken.
     pub fn refuse(&mut self, pending: Pending, error: ErrorCode) {
         match pending {
-            Pending::Initialized(request) | Pending::Ended { asked: Asked::ByInit(request), .. } => {
+            Pending::Initialized(request) | Pending::Ended { asked: Asked::Init(request), .. } => {
                 self.answer(request, Answer::Initialized(Err(error)));
             }
-            Pending::Added(request) | Pending::Ended { asked: Asked::ByClient(request), .. } => {
+            Pending::Added(request) | Pending::Ended { asked: Asked::Client(request), .. } => {
                 self.done(request, error);
             }
-            Pending::Ended { asked: Asked::ByTime, .. } | Pending::Completed | Pending::Forgotten(_) => {}
+            Pending::Ended { asked: Asked::Time, .. } | Pending::Completed | Pending::Forgotten(_) => {}
         }
     }
 }

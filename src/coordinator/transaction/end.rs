@@ -28,7 +28,7 @@ impl Transactions {
     /// NONE, one that contradicts is INVALID_TXN_STATE, and so is one of nothing.
     pub fn end(&mut self, now: Now, end: End) {
         self.desk.now = now;
-        let asked = Asked::ByClient(end.request);
+        let asked = Asked::Client(end.request);
         let outcome = self.try_end(&end.transactional_id, end.producer_id, end.producer_epoch, end.commit, asked);
         if let Err(error) = outcome {
             self.desk.done(end.request, error);
@@ -40,7 +40,7 @@ impl Transactions {
         let now_ms = self.desk.now.wall_ms;
         let entry = self.by_id.get_mut(id).filter(|entry| entry.producer_id == producer_id);
         let entry = entry.ok_or(ErrorCode::InvalidProducerIdMapping)?;
-        let by_client = matches!(asked, Asked::ByClient(_));
+        let by_client = matches!(asked, Asked::Client(_));
         if (by_client && epoch != entry.epoch || epoch < entry.epoch) && holds(Rule::EpochIsChecked) {
             return Err(ErrorCode::ProducerFenced);
         }
@@ -90,7 +90,7 @@ impl Transactions {
         let mut late: Vec<Arc<str>> = self.by_id.values().filter(is_late).map(|entry| entry.id.clone()).collect();
         late.sort_unstable();
         for id in late {
-            match self.fence(&id, Asked::ByTime) {
+            match self.fence(&id, Asked::Time) {
                 Ok(()) => tracing::info!(transactional_id = &*id, "its transaction ran out of time and is aborted"),
                 Err(error) => tracing::warn!(transactional_id = &*id, %error, "it is out of time, and is not aborted"),
             }
@@ -118,12 +118,12 @@ impl Transactions {
             Pending::Added(request) => self.desk.done(request, ErrorCode::None),
             Pending::Ended { asked, .. } => {
                 match asked {
-                    Asked::ByClient(request) => self.desk.done(request, ErrorCode::None),
+                    Asked::Client(request) => self.desk.done(request, ErrorCode::None),
                     // It gets its own epoch when the transaction has ended.
-                    Asked::ByInit(request) => {
+                    Asked::Init(request) => {
                         self.desk.answer(request, Answer::Initialized(Err(ErrorCode::ConcurrentTransactions)));
                     }
-                    Asked::ByTime => {}
+                    Asked::Time => {}
                 }
                 self.complete(id);
             }

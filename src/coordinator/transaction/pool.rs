@@ -156,7 +156,7 @@ impl Pool {
         let Some(data) = self.data.get_mut(&place) else { return Ok(()) };
         let known = data.epochs.get(&id).map_or(-1, |(epoch, _)| *epoch);
         let verified = data.open.contains_key(&id) && known == epoch
-            || self.bench.transactions.verify(ID, id, epoch, &[place.clone()]) == Ok(vec![ErrorCode::None]);
+            || self.bench.transactions.verify(ID, id, epoch, std::slice::from_ref(&place)) == Ok(vec![ErrorCode::None]);
         if !verified || epoch < known {
             return Ok(());
         }

@@ -122,8 +122,11 @@ mod tests {
         (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex")).collect()
     }
 
+    /// Of one record: its bytes, state and partitions.
+    type Recorded = (&'static str, State, &'static [(&'static str, i32)]);
+
     /// Written by a live 3.9.1, in the order of its log.
-    const RECORDED: &[(&str, State, &[(&str, i32)])] = &[
+    const RECORDED: &[Recorded] = &[
         ("000000000000000003ed00000000ea6000ffffffff000001a22859d0b1ffffffffffffffff", State::Empty, &[]),
         (
             "000000000000000003ed00000000ea600100000001000374786e0000000100000000000001a22859d38a000001a22859d38a",
