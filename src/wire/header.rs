@@ -265,7 +265,6 @@ mod tests {
     fn refuses_what_is_not_served() {
         let read = |bytes: &[u8]| RequestHeader::read(&mut &bytes[..], &LastClientId::default());
         assert_eq!(read(&[0x7f, 0xff, 0, 0, 0, 0, 0, 1, 0xff, 0xff]), Err(HeaderError::UnknownApi(32767)));
-        assert_eq!(read(&[0, 26, 0, 0, 0, 0, 0, 1, 0xff, 0xff]), Err(HeaderError::NotServed(ApiKey::EndTxn)));
         assert_eq!(
             read(&[0, 3, 0, 13, 0, 0, 0, 1, 0xff, 0xff, 0]),
             Err(HeaderError::UnsupportedVersion { api: ApiKey::Metadata, version: 13 })
