@@ -79,7 +79,6 @@ pub const ALL: &[(&str, Case)] = &[
     ("transaction-coordinator", groups::transaction_coordinator),
     ("transaction-lives", transactions::lives),
     ("transactions-of-brokers", transactions::between_brokers),
-    ("verified-transactions", transactions::verified),
 ];
 
 /// Only in the full form: Kafka acts on what they change when ZooKeeper tells it to, and on a busy machine that comes late.

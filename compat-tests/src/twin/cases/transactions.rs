@@ -12,9 +12,7 @@ use kafka_protocol::messages::{
     RequestKind, ResponseKind, TransactionalId, TxnOffsetCommitRequest,
 };
 
-use super::super::requests::{
-    at, fetch, fetch_topic, incremental, list_offsets, produce, text, topic_name, transactional,
-};
+use super::super::requests::{at, fetch, fetch_topic, list_offsets, produce, text, topic_name, transactional};
 use super::super::script::Script;
 use super::group_offsets::fetch_one;
 use super::groups::group_id;
@@ -305,51 +303,4 @@ pub fn between_brokers(script: &mut Script) -> Result<()> {
         script.until("complete", END, 3, &end(&two, second, false), done)?;
     }
     Ok(())
-}
-
-/// Leaders ask the coordinator before they append, from here on.
-pub fn verified(script: &mut Script) -> Result<()> {
-    let t = topic(script, "t", 2, &[])?;
-    let (t, id, group) = (t.as_str(), script.topic("tx"), script.topic("g"));
-    begin(script, &id)?;
-    script.ask("they are to ask", ApiKey::IncrementalAlterConfigs, 1, |_| {
-        incremental(&[(4, "", &[("transaction.partition.verification.enable", 0, Some("true"))])], false)
-    })?;
-    let stranger = (999_999, 0);
-    let record =
-        |producer: Producer, sequence: i32| transactional(produce(-1, &[(t, 0, Some(batch(producer, sequence)))]), &id);
-    script.until("verification", ApiKey::Produce, 8, &record(stranger, 0), |response| {
-        matches!(response, ResponseKind::Produce(answer)
-            if answer.responses[0].partition_responses[0].error_code == 49)
-    })?;
-    script.ask("a producer", INIT, 4, |_| init(Some(&id), (-1, -1)))?;
-    let p = script.producer();
-    let try_all = |script: &mut Script, step: &str, producer: Producer, sequence: i32| {
-        script.ask_all(step, ApiKey::Produce, |_, _| record(producer, sequence))
-    };
-    try_all(script, "an id nobody knows", stranger, 0)?;
-    try_all(script, "a partition that was not added", p, 0)?;
-    try_all(script, "an epoch of the future", (p.0, p.1 + 1), 0)?;
-    script.ask("offsets of a group that was not added", COMMIT, 3, |_| {
-        RequestKind::TxnOffsetCommit(commit(&id, p, &group, &[(t, 0, 5)]))
-    })?;
-    script.ask("offsets of a group that was not added", COMMIT, 4, |_| {
-        RequestKind::TxnOffsetCommit(commit(&id, p, &group, &[(t, 0, 5)]))
-    })?;
-    script.ask("a partition", ADD, 3, |_| add(3, &id, p, &[(t, &[0])]))?;
-    script.ask("a group", ADD_OFFSETS, 3, |_| add_offsets(&id, p, &group))?;
-    script.ask("one that was added and one that was not", ApiKey::Produce, 9, |_| {
-        transactional(produce(-1, &[(t, 0, Some(batch(p, 0))), (t, 1, Some(batch(p, 0)))]), &id)
-    })?;
-    script.ask("the next", ApiKey::Produce, 9, |_| record(p, 1))?;
-    script.ask("its duplicate", ApiKey::Produce, 9, |_| record(p, 1))?;
-    script.ask("two producers in one request", ApiKey::Produce, 9, |_| {
-        transactional(produce(-1, &[(t, 0, Some(batch(p, 2))), (t, 1, Some(batch(stranger, 0)))]), &id)
-    })?;
-    script.ask("offsets", COMMIT, 3, |_| RequestKind::TxnOffsetCommit(commit(&id, p, &group, &[(t, 0, 5)])))?;
-    script.ask("committed", END, 3, |_| end(&id, p, true))?;
-    script.until("complete", END, 3, &end(&id, p, true), done)?;
-    try_all(script, "a late record", p, 2)?;
-    script.ask("late offsets", COMMIT, 3, |_| RequestKind::TxnOffsetCommit(commit(&id, p, &group, &[(t, 0, 6)])))?;
-    look(script, "all of it", t)
 }
