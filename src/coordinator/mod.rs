@@ -9,6 +9,7 @@
 //! markers                    the end of transactions in the partitions led here
 //! records                    the bytes of groups' records, Kafka's
 //! timers                     deadlines that move without being touched
+//! rules                      those of a core that a test can switch off
 //! ```
 //! Cores take time, ids and the outcome of appends as arguments and return effects; drivers append, wait and answer.
 
@@ -25,6 +26,9 @@ mod couriers;
 pub mod group_coordinator;
 pub mod loader;
 pub mod markers;
+mod rules;
+#[cfg(test)]
+mod seeds;
 mod shard;
 mod shards;
 pub mod transaction_coordinator;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::rules::{Rule, without};
 use super::testing::{Bench, GROUP, Told, nobody, protocols, settings, speaker};
 use super::*;
+use crate::coordinator::seeds::{first_violation, schedules};
 use crate::random::{Random, SeededRandom};
 
 const CLIENTS: u64 = 4;
@@ -284,18 +285,14 @@ impl Pool {
     }
 }
 
-fn schedules() -> u64 {
-    std::env::var("KLAMM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
-}
-
-fn first_violation(seeds: u64) -> Option<(u64, String)> {
-    (0..seeds).find_map(|seed| Pool::new(seed).run().err().map(|what| (seed, what)))
+fn run(seed: u64) -> Verdict {
+    Pool::new(seed).run()
 }
 
 /// More with `KLAMM_SEEDS`.
 #[test]
 fn any_order_of_requests_keeps_the_invariants() {
-    if let Some((seed, what)) = first_violation(schedules()) {
+    if let Some((seed, what)) = first_violation(schedules(2_000), run) {
         panic!("seed {seed}: {what}");
     }
 }
@@ -310,6 +307,6 @@ fn without_one_of_its_rules_a_violation_is_found() {
         Rule::GenerationOfHeartbeat,
         Rule::NobodyIsAll,
     ] {
-        assert!(without(rule, || first_violation(2_000)).is_some(), "{rule:?} is not missed");
+        assert!(without(rule, || first_violation(2_000, run)).is_some(), "{rule:?} is not missed");
     }
 }

@@ -8,6 +8,7 @@ use super::rules::{Rule, without};
 use super::testing::{Bench, ID, TIMEOUT_MS, at};
 use super::*;
 use crate::coordinator::cores::RequestId;
+use crate::coordinator::seeds::{first_violation, schedules};
 use crate::random::{Random, SeededRandom};
 use crate::types::TopicPartition;
 
@@ -346,18 +347,14 @@ impl Pool {
     }
 }
 
-fn schedules() -> u64 {
-    std::env::var("KLAMM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3_000)
-}
-
-fn first_violation(seeds: u64) -> Option<(u64, String)> {
-    (0..seeds).find_map(|seed| Pool::new(seed).run().err().map(|what| (seed, what)))
+fn run(seed: u64) -> Verdict {
+    Pool::new(seed).run()
 }
 
 /// More with `KLAMM_SEEDS`.
 #[test]
 fn any_order_of_requests_markers_and_coordinators_keeps_the_invariants() {
-    if let Some((seed, what)) = first_violation(schedules()) {
+    if let Some((seed, what)) = first_violation(schedules(3_000), run) {
         panic!("seed {seed}: {what}");
     }
 }
@@ -373,7 +370,7 @@ fn without_one_of_its_rules_a_violation_is_found() {
         Rule::TakenOverIsEnded,
     ] {
         let found = without(rule, || {
-            let search = || first_violation(3_000).is_some();
+            let search = || first_violation(3_000, run).is_some();
             std::panic::catch_unwind(search).unwrap_or(true)
         });
         assert!(found, "{rule:?} is not missed");

@@ -1,4 +1,8 @@
-//! Rules that a test can switch off, to see that the pool finds what they are for.
+//! The rules of transactions that a test can switch off, see [`rules`](crate::coordinator::rules).
+
+pub use crate::coordinator::rules::holds;
+#[cfg(test)]
+pub use crate::coordinator::rules::without;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -14,28 +18,4 @@ pub enum Rule {
     OneAtATime,
     /// What was decided is gone on with by who takes over.
     TakenOverIsEnded,
-}
-
-#[cfg(not(test))]
-pub const fn holds(_: Rule) -> bool {
-    true
-}
-
-#[cfg(test)]
-thread_local! {
-    static OFF: std::cell::Cell<Option<Rule>> = const { std::cell::Cell::new(None) };
-}
-
-#[cfg(test)]
-pub fn holds(rule: Rule) -> bool {
-    OFF.get() != Some(rule)
-}
-
-/// Runs `work` without `rule`, on this thread.
-#[cfg(test)]
-pub fn without<T>(rule: Rule, work: impl FnOnce() -> T) -> T {
-    OFF.set(Some(rule));
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-    OFF.set(None);
-    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
