@@ -26,7 +26,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::replication::partition::Partition;
 use crate::spawn::{Shutdown, Spawner};
-use crate::storage::log::{AppendError, AppendParams, Origin};
+use crate::storage::log::{AppendParams, Origin};
 use crate::types::{Acks, LeaderEpoch, TopicPartition};
 use crate::wire::batch::{BatchBuilder, BatchOptions};
 use crate::wire::compression::{Codec, DECOMPRESSED_MAX};
@@ -198,12 +198,7 @@ impl<T: Topic> Shards<T> {
                 now_ms: now.wall_ms,
                 decompressed_max: DECOMPRESSED_MAX,
             };
-            shard.partition.append_to_leader(&mut batch, acks, params).map_err(|error| match error {
-                AppendError::Refused { code, .. } => code,
-                AppendError::Changing => ErrorCode::NotLeaderOrFollower,
-                AppendError::Lengthy => ErrorCode::UnknownServerError,
-                AppendError::Storage { .. } => ErrorCode::KafkaStorageError,
-            })
+            shard.partition.append_to_leader(&mut batch, acks, params).map_err(|error| error.code())
         });
         let outcome = match appended {
             Err(code) => Err(code),
