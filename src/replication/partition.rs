@@ -293,7 +293,7 @@ impl Partition {
         now_ms: i64,
     ) -> Result<Option<VerificationGuard>, ErrorCode> {
         let log = self.online_log()?;
-        match self.role.read().leading.as_ref().filter(|leading| !leading.is_superseded()) {
+        match self.role().leading.as_ref().filter(|leading| !leading.is_superseded()) {
             Some(_) => Ok(log.begin_verification(producer_id, epoch, sequence, now_ms)),
             None => Err(ErrorCode::NotLeaderOrFollower),
         }
