@@ -9,7 +9,7 @@ use klamm::types::TopicId;
 use klamm::wire::api_versions::ApiKey;
 use klamm::wire::fetch::{FetchRequest, TopicRef, session_id};
 use klamm::wire::guard;
-use klamm::wire::header::{HeaderError, RequestHeader};
+use klamm::wire::header::RequestHeader;
 use klamm::wire::metadata::MetadataRequest;
 use klamm::wire::produce::ProduceRequest;
 use klamm::wire::reader::ReadError;
@@ -18,25 +18,14 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|frame: &[u8]| {
     let mut rest = frame;
-    let (api, version) = match bounded(frame.len(), || RequestHeader::read(&mut &frame[..], &Default::default())) {
-        Ok(_) => {
-            let header = RequestHeader::read(&mut rest, &Default::default()).expect("read before");
-            let mut taken = BytesMut::from(frame);
-            assert_eq!(RequestHeader::take(&mut taken, &Default::default()).as_ref(), Ok(&header));
-            assert_eq!(&taken[..], rest);
-            (header.api_key, header.api_version)
-        }
-        // Its decoder is in the binary all the same; the body is taken to begin behind the fixed fields.
-        Err(HeaderError::NotServed(api)) => {
-            let version = i16::from_be_bytes([frame[2], frame[3]]);
-            if !(api.row().min_version..=api.row().max_version).contains(&version) {
-                return;
-            }
-            rest = &frame[8..];
-            (api, version)
-        }
-        Err(_) => return,
-    };
+    if bounded(frame.len(), || RequestHeader::read(&mut &frame[..], &Default::default())).is_err() {
+        return;
+    }
+    let header = RequestHeader::read(&mut rest, &Default::default()).expect("read before");
+    let mut taken = BytesMut::from(frame);
+    assert_eq!(RequestHeader::take(&mut taken, &Default::default()).as_ref(), Ok(&header));
+    assert_eq!(&taken[..], rest);
+    let (api, version) = (header.api_key, header.api_version);
     match api {
         ApiKey::Produce => produce(rest, version),
         ApiKey::Fetch => fetch(rest, version),

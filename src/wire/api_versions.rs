@@ -1,8 +1,8 @@
-//! The one table of APIs: key, versions, first flexible version, whether this broker serves it.
+//! The one table of APIs: key, versions, first flexible version.
 //!
 //! Both the ApiVersions answer and the dispatch of requests are made from it, so what is advertised is what is served.
 //! The ranges are those a 3.9 broker in ZooKeeper mode advertises, seen on a live 3.9.1; they are never taken from a
-//! codec crate at run time. An API that is not served yet keeps its row and is neither advertised nor dispatched.
+//! codec crate at run time.
 
 /// Where a version is flexible from when none is.
 const NEVER: i16 = i16::MAX;
@@ -17,12 +17,10 @@ pub struct Row {
     pub max_version: i16,
     /// First version with compact types and tagged fields (KIP-482).
     pub flexible_from: i16,
-    /// Advertised and dispatched.
-    pub served: bool,
 }
 
 macro_rules! table {
-    ($($name:ident = $key:literal, $min:literal ..= $max:literal, $flexible:expr, $served:literal;)*) => {
+    ($($name:ident = $key:literal, $min:literal ..= $max:literal, $flexible:expr;)*) => {
         /// An API by Kafka's name and number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(i16)]
@@ -50,7 +48,6 @@ macro_rules! table {
                         min_version: $min,
                         max_version: $max,
                         flexible_from: $flexible,
-                        served: $served,
                     };
                     &ROW
                 })* }
@@ -62,70 +59,70 @@ macro_rules! table {
     };
 }
 
-// Name = key, versions, flexible from, served.
+// Name = key, versions, flexible from.
 table! {
-    Produce = 0, 0..=11, 9, true;
-    Fetch = 1, 0..=17, 12, true;
-    ListOffsets = 2, 0..=9, 6, true;
-    Metadata = 3, 0..=12, 9, true;
-    LeaderAndIsr = 4, 0..=7, 4, true;
-    StopReplica = 5, 0..=4, 2, true;
-    UpdateMetadata = 6, 0..=8, 6, true;
-    ControlledShutdown = 7, 0..=3, 3, true;
-    OffsetCommit = 8, 0..=9, 8, true;
-    OffsetFetch = 9, 0..=9, 6, true;
-    FindCoordinator = 10, 0..=6, 3, true;
-    JoinGroup = 11, 0..=9, 6, true;
-    Heartbeat = 12, 0..=4, 4, true;
-    LeaveGroup = 13, 0..=5, 4, true;
-    SyncGroup = 14, 0..=5, 4, true;
-    DescribeGroups = 15, 0..=5, 5, true;
-    ListGroups = 16, 0..=5, 3, true;
-    SaslHandshake = 17, 0..=1, NEVER, true;
-    ApiVersions = 18, 0..=4, 3, true;
-    CreateTopics = 19, 0..=7, 5, true;
-    DeleteTopics = 20, 0..=6, 4, true;
-    DeleteRecords = 21, 0..=2, 2, true;
-    InitProducerId = 22, 0..=5, 2, true;
-    OffsetForLeaderEpoch = 23, 0..=4, 4, true;
-    AddPartitionsToTxn = 24, 0..=5, 3, true;
-    AddOffsetsToTxn = 25, 0..=4, 3, true;
-    EndTxn = 26, 0..=4, 3, true;
-    WriteTxnMarkers = 27, 0..=1, 1, true;
-    TxnOffsetCommit = 28, 0..=4, 3, true;
-    DescribeAcls = 29, 0..=3, 2, true;
-    CreateAcls = 30, 0..=3, 2, true;
-    DeleteAcls = 31, 0..=3, 2, true;
-    DescribeConfigs = 32, 0..=4, 4, true;
-    AlterConfigs = 33, 0..=2, 2, true;
-    AlterReplicaLogDirs = 34, 0..=2, 2, true;
-    DescribeLogDirs = 35, 0..=4, 2, true;
-    SaslAuthenticate = 36, 0..=2, 2, true;
-    CreatePartitions = 37, 0..=3, 2, true;
-    CreateDelegationToken = 38, 0..=3, 2, true;
-    RenewDelegationToken = 39, 0..=2, 2, true;
-    ExpireDelegationToken = 40, 0..=2, 2, true;
-    DescribeDelegationToken = 41, 0..=3, 2, true;
-    DeleteGroups = 42, 0..=2, 2, true;
-    ElectLeaders = 43, 0..=2, 2, true;
-    IncrementalAlterConfigs = 44, 0..=1, 1, true;
-    AlterPartitionReassignments = 45, 0..=0, 0, true;
-    ListPartitionReassignments = 46, 0..=0, 0, true;
-    OffsetDelete = 47, 0..=0, NEVER, true;
-    DescribeClientQuotas = 48, 0..=1, 1, true;
-    AlterClientQuotas = 49, 0..=1, 1, true;
-    DescribeUserScramCredentials = 50, 0..=0, 0, true;
-    AlterUserScramCredentials = 51, 0..=0, 0, true;
-    AlterPartition = 56, 0..=3, 0, true;
-    UpdateFeatures = 57, 0..=1, 0, true;
-    Envelope = 58, 0..=0, 0, true;
-    DescribeCluster = 60, 0..=1, 0, true;
-    DescribeProducers = 61, 0..=0, 0, true;
-    DescribeTransactions = 65, 0..=0, 0, true;
-    ListTransactions = 66, 0..=1, 0, true;
-    AllocateProducerIds = 67, 0..=0, 0, true;
-    ConsumerGroupHeartbeat = 68, 0..=0, 0, true;
-    ConsumerGroupDescribe = 69, 0..=0, 0, true;
+    Produce = 0, 0..=11, 9;
+    Fetch = 1, 0..=17, 12;
+    ListOffsets = 2, 0..=9, 6;
+    Metadata = 3, 0..=12, 9;
+    LeaderAndIsr = 4, 0..=7, 4;
+    StopReplica = 5, 0..=4, 2;
+    UpdateMetadata = 6, 0..=8, 6;
+    ControlledShutdown = 7, 0..=3, 3;
+    OffsetCommit = 8, 0..=9, 8;
+    OffsetFetch = 9, 0..=9, 6;
+    FindCoordinator = 10, 0..=6, 3;
+    JoinGroup = 11, 0..=9, 6;
+    Heartbeat = 12, 0..=4, 4;
+    LeaveGroup = 13, 0..=5, 4;
+    SyncGroup = 14, 0..=5, 4;
+    DescribeGroups = 15, 0..=5, 5;
+    ListGroups = 16, 0..=5, 3;
+    SaslHandshake = 17, 0..=1, NEVER;
+    ApiVersions = 18, 0..=4, 3;
+    CreateTopics = 19, 0..=7, 5;
+    DeleteTopics = 20, 0..=6, 4;
+    DeleteRecords = 21, 0..=2, 2;
+    InitProducerId = 22, 0..=5, 2;
+    OffsetForLeaderEpoch = 23, 0..=4, 4;
+    AddPartitionsToTxn = 24, 0..=5, 3;
+    AddOffsetsToTxn = 25, 0..=4, 3;
+    EndTxn = 26, 0..=4, 3;
+    WriteTxnMarkers = 27, 0..=1, 1;
+    TxnOffsetCommit = 28, 0..=4, 3;
+    DescribeAcls = 29, 0..=3, 2;
+    CreateAcls = 30, 0..=3, 2;
+    DeleteAcls = 31, 0..=3, 2;
+    DescribeConfigs = 32, 0..=4, 4;
+    AlterConfigs = 33, 0..=2, 2;
+    AlterReplicaLogDirs = 34, 0..=2, 2;
+    DescribeLogDirs = 35, 0..=4, 2;
+    SaslAuthenticate = 36, 0..=2, 2;
+    CreatePartitions = 37, 0..=3, 2;
+    CreateDelegationToken = 38, 0..=3, 2;
+    RenewDelegationToken = 39, 0..=2, 2;
+    ExpireDelegationToken = 40, 0..=2, 2;
+    DescribeDelegationToken = 41, 0..=3, 2;
+    DeleteGroups = 42, 0..=2, 2;
+    ElectLeaders = 43, 0..=2, 2;
+    IncrementalAlterConfigs = 44, 0..=1, 1;
+    AlterPartitionReassignments = 45, 0..=0, 0;
+    ListPartitionReassignments = 46, 0..=0, 0;
+    OffsetDelete = 47, 0..=0, NEVER;
+    DescribeClientQuotas = 48, 0..=1, 1;
+    AlterClientQuotas = 49, 0..=1, 1;
+    DescribeUserScramCredentials = 50, 0..=0, 0;
+    AlterUserScramCredentials = 51, 0..=0, 0;
+    AlterPartition = 56, 0..=3, 0;
+    UpdateFeatures = 57, 0..=1, 0;
+    Envelope = 58, 0..=0, 0;
+    DescribeCluster = 60, 0..=1, 0;
+    DescribeProducers = 61, 0..=0, 0;
+    DescribeTransactions = 65, 0..=0, 0;
+    ListTransactions = 66, 0..=1, 0;
+    AllocateProducerIds = 67, 0..=0, 0;
+    ConsumerGroupHeartbeat = 68, 0..=0, 0;
+    ConsumerGroupDescribe = 69, 0..=0, 0;
 }
 
 impl ApiKey {
@@ -136,7 +133,7 @@ impl ApiKey {
     /// Whether a request of this version may be dispatched.
     pub fn serves(self, version: i16) -> bool {
         let row = self.row();
-        row.served && (row.min_version..=row.max_version).contains(&version)
+        (row.min_version..=row.max_version).contains(&version)
     }
 
     pub fn is_flexible(self, version: i16) -> bool {
@@ -160,7 +157,7 @@ impl ApiKey {
 
 /// The rows that ApiVersions advertises, by ascending key.
 pub fn advertised() -> impl Iterator<Item = &'static Row> {
-    TABLE.iter().map(|key| key.row()).filter(|row| row.served)
+    TABLE.iter().map(|key| key.row())
 }
 
 #[cfg(test)]

@@ -51,8 +51,6 @@ pub enum HeaderError {
     Truncated,
     #[error("api key {0} is unknown")]
     UnknownApi(i16),
-    #[error("{} is not served", .0.name())]
-    NotServed(ApiKey),
     #[error("version {version} of {} is not between 0 and {}", .api.name(), .api.row().max_version)]
     UnsupportedVersion { api: ApiKey, version: i16 },
     #[error("a tagged field of the header is malformed")]
@@ -78,9 +76,6 @@ impl RequestHeader {
         let api_version = bytes.try_get_i16().map_err(|_| HeaderError::Truncated)?;
         let correlation_id = bytes.try_get_i32().map_err(|_| HeaderError::Truncated)?;
         let api_key = ApiKey::from_code(key).ok_or(HeaderError::UnknownApi(key))?;
-        if !api_key.row().served {
-            return Err(HeaderError::NotServed(api_key));
-        }
         if api_key != ApiKey::ApiVersions && !api_key.serves(api_version) {
             return Err(HeaderError::UnsupportedVersion { api: api_key, version: api_version });
         }
