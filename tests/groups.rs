@@ -1,7 +1,6 @@
 //! Groups of a whole broker: what becomes of commits and of members when topics go, transactions end, power fails, and the
 //! broker stops.
 
-use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,22 +21,10 @@ use klamm::wire::error_code::ErrorCode;
 
 #[path = "support/sim_client.rs"]
 mod sim_client;
-use sim_client::Client;
+use sim_client::{Client, run, text};
 
 const GROUP: &str = "g";
 const OFFSETS: &str = "__consumer_offsets";
-
-fn run(scenario: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(async {
-        // A wait for what never happens ends at once: the clock is paused.
-        tokio::time::timeout(Duration::from_secs(3_600), scenario).await.expect("an end within an hour");
-    });
-}
-
-fn text(of: &str) -> StrBytes {
-    StrBytes::from_string(of.to_owned())
-}
 
 /// One partition of `__consumer_offsets`, no waiting for more members, and transactions of which nobody knows.
 async fn start(world: &World, disk: Option<SimDisk>, more: &[&str]) -> (SimBroker, Client) {

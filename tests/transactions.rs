@@ -1,7 +1,6 @@
 //! Transactions of whole brokers: committed, aborted, fenced, with offsets, through deaths of the broker at every step of a
 //! commit and through a coordinator that moves.
 
-use std::future::Future;
 use std::time::Duration;
 
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
@@ -13,7 +12,6 @@ use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 use kafka_protocol::messages::*;
-use kafka_protocol::protocol::StrBytes;
 use klamm::sim::brokers::{SimBroker, World};
 use klamm::sim::disk::SimDisk;
 use klamm::wire::batch::{BatchBuilder, BatchOptions, Batches};
@@ -23,25 +21,13 @@ use klamm::wire::error_code::ErrorCode as E;
 mod sim_client;
 #[path = "support/trio.rs"]
 mod trio;
-use sim_client::Client;
+use sim_client::{Client, run, text};
 use trio::Trio;
 
 const ID: &str = "tx";
 const GROUP: &str = "g";
 
 type Producer = (i64, i16);
-
-fn run(scenario: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(async {
-        // A wait for what never happens ends at once: the clock is paused.
-        tokio::time::timeout(Duration::from_secs(3_600), scenario).await.expect("an end within an hour");
-    });
-}
-
-fn text(of: &str) -> StrBytes {
-    StrBytes::from_string(of.to_owned())
-}
 
 fn named(topic: &str) -> TopicName {
     TopicName(text(topic))

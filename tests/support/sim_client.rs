@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -15,6 +16,19 @@ use klamm::sim::brokers::{Trace, World};
 use klamm::wire::batch::{BatchBuilder, BatchOptions, Batches};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use uuid::Uuid;
+
+/// Runs what is to have ended within an hour.
+pub fn run(scenario: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        // A wait for what never happens ends at once: the clock is paused.
+        tokio::time::timeout(Duration::from_secs(3_600), scenario).await.expect("an end within an hour");
+    });
+}
+
+pub fn text(of: &str) -> StrBytes {
+    StrBytes::from_string(of.to_owned())
+}
 
 /// A client of one broker that writes down every byte.
 pub struct Client {
