@@ -108,10 +108,7 @@ impl Admin {
     ) -> anyhow::Result<Result<R::Response, ErrorCode>> {
         self.patiently(|client| {
             let answer = client.send_to(id, request)?;
-            Ok(match ErrorCode::answered(error(&answer)) {
-                ErrorCode::None => Ok(answer),
-                code => Err(code),
-            })
+            Ok(ErrorCode::check(error(&answer)).map(|()| answer))
         })
     }
 
@@ -149,10 +146,7 @@ impl Admin {
                 Err(code) => return Ok(Err(code)),
             };
             let answer = client.send_to(id, request)?;
-            Ok(match ErrorCode::answered(error(&answer)) {
-                ErrorCode::None => Ok(answer),
-                code => Err(code),
-            })
+            Ok(ErrorCode::check(error(&answer)).map(|()| answer))
         })
     }
 
@@ -164,10 +158,7 @@ impl Admin {
     ) -> anyhow::Result<Result<R::Response, ErrorCode>> {
         self.patiently(|client| {
             let answer = client.send_to_controller(request)?;
-            Ok(match ErrorCode::answered(error(&answer)) {
-                ErrorCode::None => Ok(answer),
-                code => Err(code),
-            })
+            Ok(ErrorCode::check(error(&answer)).map(|()| answer))
         })
     }
 
