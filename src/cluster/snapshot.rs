@@ -67,6 +67,7 @@ impl Snapshot {
     pub fn partition(&self, topic: &str, partition: i32) -> Option<&PartitionMeta> {
         self.topics.get(topic)?.partitions.get(&partition)
     }
+
     fn is_large(&self) -> bool {
         self.topics.values().map(|topic| topic.partitions.len()).sum::<usize>() > MANY
     }
@@ -107,10 +108,12 @@ impl Cluster {
         self.current.store(Arc::new(next));
         self.changed.send_modify(|generation| *generation += 1);
     }
+
     /// Whether to describe all of it takes long.
     pub fn is_large(&self) -> bool {
         self.is_large.load(Ordering::Relaxed)
     }
+
     /// Whether the metastore has topics of which nothing was heard yet.
     pub fn expect_topics(&self, expected: bool) {
         self.has_topics.store(expected, Ordering::Relaxed);

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::cluster::Conversation;
+use crate::cluster::peer::{Connector, Link};
+use crate::cluster::{Cluster, Conversation};
 use crate::spawn::{Shutdown, Spawner};
 use crate::types::BrokerId;
 
@@ -87,7 +88,14 @@ async fn run<T: Send + 'static>(to: BrokerId, mut queue: mpsc::UnboundedReceiver
     }
 }
 
-/// There is nobody to carry it to.
-pub(super) fn unreachable(to: BrokerId, listener: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, format!("broker {to} has no listener {listener}"))
+/// A link to a broker, by the listener that brokers use among themselves.
+pub(super) async fn connect(
+    cluster: &Cluster,
+    connector: &dyn Connector,
+    to: BrokerId,
+    listener: &str,
+) -> io::Result<Box<dyn Link>> {
+    let at = cluster.load().endpoint(to, listener).cloned();
+    let nobody = || io::Error::new(io::ErrorKind::NotFound, format!("broker {to} has no listener {listener}"));
+    connector.connect(&at.ok_or_else(nobody)?).await
 }

@@ -16,7 +16,7 @@ use super::TransactionState;
 use crate::cluster::peer::Connector;
 use crate::cluster::{Cluster, Conversation, Snapshot};
 use crate::config::BrokerConfig;
-use crate::coordinator::couriers::{Carrier, Couriers, Line, unreachable};
+use crate::coordinator::couriers::{Carrier, Couriers, Line, connect};
 use crate::coordinator::markers::{EndMarker, MarkerWriter};
 use crate::coordinator::shard::Shard;
 use crate::coordinator::shards::Shards;
@@ -151,10 +151,10 @@ impl MarkerSender {
         let line = match line {
             Some(line) => line,
             None => {
-                let listener = &*self.around.config.inter_broker_listener_name;
-                let at = self.around.cluster.load().endpoint(to, listener).cloned();
-                let link = self.around.connector.connect(&at.ok_or_else(|| unreachable(to, listener))?).await?;
-                let client_id = format!("broker-{}-txn-marker-sender", self.around.broker);
+                let around = &self.around;
+                let listener = &*around.config.inter_broker_listener_name;
+                let link = connect(&around.cluster, &*around.connector, to, listener).await?;
+                let client_id = format!("broker-{}-txn-marker-sender", around.broker);
                 line.insert(Line { talk: Conversation::new(link, client_id.into()), version: VERSION })
             }
         };
@@ -242,7 +242,7 @@ fn codes(answer: &WriteTxnMarkersResponse, marking: &Marking) -> Vec<ErrorCode> 
     let of_producer = answer.markers.iter().filter(|result| result.producer_id.0 == marking.producer_id);
     for topic in of_producer.flat_map(|result| &result.topics) {
         for partition in &topic.partitions {
-            let code = ErrorCode::from_code(partition.error_code).unwrap_or(ErrorCode::UnknownServerError);
+            let code = ErrorCode::answered(partition.error_code);
             told.insert((topic.name.as_str(), partition.partition_index), code);
         }
     }

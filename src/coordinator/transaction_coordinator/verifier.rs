@@ -19,7 +19,7 @@ use crate::cluster::internal_topics::TRANSACTION_STATE;
 use crate::cluster::peer::Connector;
 use crate::cluster::{Cluster, Conversation};
 use crate::config::BrokerConfig;
-use crate::coordinator::couriers::{Carrier, Couriers, Line, unreachable};
+use crate::coordinator::couriers::{Carrier, Couriers, Line, connect};
 use crate::spawn::{Shutdown, Spawner};
 use crate::types::{BrokerId, TopicPartition};
 use crate::wire::api_versions::ApiKey;
@@ -153,8 +153,7 @@ impl Lines {
 
     async fn connect(&self, to: BrokerId) -> io::Result<Line> {
         let listener = &*self.config.inter_broker_listener_name;
-        let at = self.cluster.load().endpoint(to, listener).cloned();
-        let link = self.connector.connect(&at.ok_or_else(|| unreachable(to, listener))?).await?;
+        let link = connect(&self.cluster, &*self.connector, to, listener).await?;
         let mut talk = Conversation::new(link, format!("AddPartitionsManager-client-{}", self.broker).into());
         let software = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str("klamm"))
@@ -189,7 +188,7 @@ fn transaction(question: &Question) -> AddPartitionsToTxnTransaction {
 
 /// For each partition, in order. One that is not answered was not verified.
 fn codes(answer: &AddPartitionsToTxnResponse, question: &Question) -> Told {
-    match ErrorCode::from_code(answer.error_code).unwrap_or(ErrorCode::UnknownServerError) {
+    match ErrorCode::answered(answer.error_code) {
         ErrorCode::None => {}
         // That this broker may not ask is no business of the client's.
         ErrorCode::ClusterAuthorizationFailed => return Err(ErrorCode::InvalidTxnState),
@@ -200,8 +199,7 @@ fn codes(answer: &AddPartitionsToTxnResponse, question: &Question) -> Told {
     for result in results.filter(|result| result.transactional_id.0 == question.transactional_id) {
         for topic in &result.topic_results {
             for partition in &topic.results_by_partition {
-                let code = ErrorCode::from_code(partition.partition_error_code);
-                let code = code.unwrap_or(ErrorCode::UnknownServerError);
+                let code = ErrorCode::answered(partition.partition_error_code);
                 told.insert((topic.name.as_str(), partition.partition_index), code);
             }
         }
