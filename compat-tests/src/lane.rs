@@ -33,6 +33,18 @@ impl fmt::Display for Skip {
 
 impl std::error::Error for Skip {}
 
+/// What was found is found, whatever a second run says: a lane with one of these is not run again.
+#[derive(Debug)]
+pub struct Violation(pub String);
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Violation {}
+
 /// `Err` with a [`Skip`] inside.
 pub fn skip<T>(reason: impl Into<String>) -> Result<T> {
     Err(Skip(reason.into()).into())
@@ -42,6 +54,8 @@ pub fn skip<T>(reason: impl Into<String>) -> Result<T> {
 pub enum Outcome {
     Passed,
     Failed(String),
+    /// Failed for good.
+    Violated(String),
     Skipped(String),
     /// On the suite's list of units that are not judged, for this reason.
     LeftOut(String),
@@ -54,8 +68,17 @@ impl Outcome {
             Err(error) => match error.downcast_ref::<Skip>() {
                 Some(Skip(reason)) if required() => Outcome::Failed(format!("skipped, but required: {reason}")),
                 Some(Skip(reason)) => Outcome::Skipped(reason.clone()),
+                None if error.downcast_ref::<Violation>().is_some() => Outcome::Violated(format!("{error:#}")),
                 None => Outcome::Failed(format!("{error:#}")),
             },
+        }
+    }
+
+    /// Why, where it failed.
+    fn failure(&self) -> Option<&str> {
+        match self {
+            Outcome::Failed(reason) | Outcome::Violated(reason) => Some(reason),
+            Outcome::Passed | Outcome::Skipped(_) | Outcome::LeftOut(_) => None,
         }
     }
 }
@@ -175,7 +198,9 @@ impl Run {
         let seconds = took.as_secs_f32();
         match &outcome {
             Outcome::Passed => println!("ok    {}: {name} ({seconds:.1} s)", self.lane),
-            Outcome::Failed(reason) => println!("FAIL  {}: {name} ({seconds:.1} s): {reason}", self.lane),
+            Outcome::Failed(reason) | Outcome::Violated(reason) => {
+                println!("FAIL  {}: {name} ({seconds:.1} s): {reason}", self.lane);
+            }
             Outcome::Skipped(reason) => println!("skip  {}: {name}: {reason}", self.lane),
             Outcome::LeftOut(reason) => println!("out   {}: {name}: {reason}", self.lane),
         }
@@ -183,29 +208,57 @@ impl Run {
     }
 
     pub fn failures(&self) -> usize {
-        self.units.iter().filter(|unit| matches!(unit.outcome, Outcome::Failed(_))).count()
+        self.units.iter().filter(|unit| unit.outcome.failure().is_some()).count()
+    }
+
+    /// Whether a second run may tell more: some unit failed, none of those was tried twice already, nothing is violated.
+    fn is_doubtful(&self) -> bool {
+        let failed = || self.units.iter().filter(|unit| unit.outcome.failure().is_some());
+        failed().next().is_some()
+            && failed().all(|unit| unit.before.is_none() && matches!(unit.outcome, Outcome::Failed(_)))
     }
 }
 
 /// What all lanes came to.
 #[derive(Default)]
 pub struct Report {
-    runs: Vec<(&'static str, Vec<Unit>)>,
+    runs: Vec<Run>,
+    /// Of lanes that were run again: the lane, the unit that failed the first time, and why.
+    first: Vec<(&'static str, String, String)>,
 }
 
 impl Report {
     pub fn add(&mut self, run: Run) {
-        self.runs.push((run.lane, run.units));
+        self.runs.push(run);
+    }
+
+    /// Runs each lane once more, alone, of which a step failed that is not tried twice by itself. The second run counts;
+    /// what failed in the first is told at the end.
+    pub fn settle(&mut self, again: impl Fn(&'static str) -> Option<Run>) {
+        for run in &mut self.runs {
+            if run.is_doubtful()
+                && let Some(second) = again(run.lane)
+            {
+                let first = std::mem::replace(run, second);
+                self.first.extend(first.units.into_iter().filter_map(|unit| {
+                    let reason = unit.outcome.failure()?.to_owned();
+                    Some((first.lane, unit.name, reason))
+                }));
+            }
+        }
     }
 
     /// Names failures, skips, units left out and units that passed only the second time; the last line is the count.
     pub fn close(self) -> ExitCode {
         let (mut passed, mut failed, mut skipped, mut left_out) = (0, 0, 0, 0);
         println!();
-        for (lane, unit) in self.runs.iter().flat_map(|(lane, units)| units.iter().map(move |unit| (lane, unit))) {
+        for (lane, name, reason) in &self.first {
+            println!("failed the first time  {lane}: {name}: {reason}");
+        }
+        for (lane, unit) in self.runs.iter().flat_map(|run| run.units.iter().map(move |unit| (run.lane, unit))) {
             match &unit.outcome {
                 Outcome::Passed => passed += 1,
-                Outcome::Failed(reason) => {
+                Outcome::Failed(reason) | Outcome::Violated(reason) => {
                     failed += 1;
                     println!("failed  {lane}: {}: {reason}", unit.name);
                 }
@@ -227,5 +280,66 @@ impl Report {
         }
         println!("{passed} passed, {failed} failed, {skipped} skipped");
         if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    const LANE: Lane = Lane { name: "some", what: "a lane of these tests", run: |_| Ok(()) };
+
+    fn run(results: impl IntoIterator<Item = Result<()>>) -> Run {
+        let mut run = Run::lane(&LANE, Form::Light, &On::Klamm);
+        for (number, result) in results.into_iter().enumerate() {
+            run.settled(format!("step {number}"), result);
+        }
+        run
+    }
+
+    fn settled(first: Run, second: Option<Run>) -> (Report, usize) {
+        let (second, asked) = (std::cell::RefCell::new(second), std::cell::Cell::new(0));
+        let mut report = Report::default();
+        report.add(first);
+        report.settle(|name| {
+            assert_eq!(name, LANE.name);
+            asked.set(asked.get() + 1);
+            second.borrow_mut().take()
+        });
+        (report, asked.get())
+    }
+
+    #[test]
+    fn a_lane_that_failed_is_run_once_more_and_both_results_are_kept() {
+        let (report, asked) = settled(run([Ok(()), Err(anyhow!("late"))]), Some(run([Ok(()), Ok(())])));
+        assert_eq!(asked, 1);
+        assert_eq!(report.runs[0].failures(), 0);
+        assert_eq!(report.first, [(LANE.name, "step 1".to_owned(), "late".to_owned())]);
+    }
+
+    #[test]
+    fn what_fails_twice_has_failed() {
+        let (report, asked) = settled(run([Err(anyhow!("late"))]), Some(run([Err(anyhow!("late"))])));
+        assert_eq!((asked, report.runs[0].failures()), (1, 1));
+    }
+
+    #[test]
+    fn neither_what_passed_nor_what_is_proved_wrong_nor_what_was_tried_twice_is_run_again() {
+        assert_eq!(settled(run([Ok(())]), None).1, 0);
+        let lost = || Err(Violation("record 7 is lost".to_owned()).into());
+        assert_eq!(settled(run([Err(anyhow!("late")), lost()]), None).1, 0);
+        let mut twice = run([Err(anyhow!("late"))]);
+        twice.unit("tried twice", || Err(anyhow!("wrong")));
+        let (report, asked) = settled(twice, None);
+        assert_eq!((asked, report.runs[0].failures()), (0, 2));
+    }
+
+    /// A violation stays one however it is told.
+    #[test]
+    fn a_violation_is_known_under_what_is_said_of_it() {
+        use anyhow::Context as _;
+        let told: Result<()> = Err(Violation("lost".to_owned()).into());
+        assert!(matches!(Outcome::of(told.context("its history")), Outcome::Violated(_)));
     }
 }

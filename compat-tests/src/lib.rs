@@ -37,7 +37,8 @@ use std::process::ExitCode;
 
 use lane::{Form, Report, Run};
 
-/// Runs the named lanes (all of them when none is named) one after the other and prints the closing line.
+/// Runs the named lanes (all of them when none is named) one after the other and prints the closing line. Of light forms,
+/// what failed is run once more when all are through.
 pub fn run_lanes(names: &[String], form: Form, on: &broker::On) -> ExitCode {
     let known: Vec<&str> = lanes::ALL.iter().map(|lane| lane.name).collect();
     if let Some(stranger) = names.iter().find(|name| !known.contains(&name.as_str())) {
@@ -49,6 +50,12 @@ pub fn run_lanes(names: &[String], form: Form, on: &broker::On) -> ExitCode {
         if names.is_empty() || names.iter().any(|name| name == lane.name) {
             report.add(Run::lane(lane, form, on));
         }
+    }
+    if form == Form::Light {
+        report.settle(|name| {
+            println!("\n-- again, alone: {name}");
+            lanes::ALL.iter().find(|lane| lane.name == name).map(|lane| Run::lane(lane, form, on))
+        });
     }
     report.close()
 }

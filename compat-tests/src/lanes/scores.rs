@@ -28,7 +28,9 @@ fn table(run: &Run, broker: &str) -> String {
     for unit in units {
         let (mut said, seconds) = match &unit.outcome {
             Outcome::Passed => ("passed".to_owned(), format!("{:.1}", unit.took.as_secs_f32())),
-            Outcome::Failed(why) => (format!("**failed**: {why}"), format!("{:.1}", unit.took.as_secs_f32())),
+            Outcome::Failed(why) | Outcome::Violated(why) => {
+                (format!("**failed**: {why}"), format!("{:.1}", unit.took.as_secs_f32()))
+            }
             Outcome::Skipped(why) => (format!("**skipped**: {why}"), String::new()),
             Outcome::LeftOut(why) => (format!("left out: {why}"), String::new()),
         };
@@ -44,7 +46,7 @@ fn table(run: &Run, broker: &str) -> String {
 fn head(lane: &str, broker: &str, units: &[Unit]) -> String {
     let count = |wanted: fn(&Outcome) -> bool| units.iter().filter(|unit| wanted(&unit.outcome)).count();
     let passed = count(|outcome| matches!(outcome, Outcome::Passed));
-    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Skipped(_)));
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Violated(_) | Outcome::Skipped(_)));
     let left_out = count(|outcome| matches!(outcome, Outcome::LeftOut(_)));
     let mut text = format!(
         "# {lane}, full form\n\n`compat-tests full {lane}` on {broker}: {passed} passed, {failed} failed, {left_out} left out.\n"

@@ -40,7 +40,7 @@ use history::verdict::Verdict;
 
 use crate::broker::On;
 use crate::cache;
-use crate::lane::{Run, skip};
+use crate::lane::{Run, Violation, skip};
 use crate::wait::until;
 use chronicle::Chronicle;
 use fault::Fault;
@@ -151,7 +151,9 @@ impl Play<'_> {
                     why = reasons;
                     fs::remove_file(&path)?;
                 }
-                violated => bail!("{} says\n{violated}", path.display()),
+                violated => {
+                    return Err(Violation(format!("{} says\n{violated}", path.display())).into());
+                }
             }
         }
         bail!("{TRIES} runs have proved nothing, the last of them because of {why:?}")

@@ -29,6 +29,8 @@ const LINKS: &[Way] = &[
     (Node::Broker(CONTROLLER), Node::ZooKeeper),
     (Node::Broker(FOLLOWER), Node::ZooKeeper),
 ];
+/// Until some ZooKeeper server serves again.
+const SERVED: Duration = Duration::from_secs(20);
 /// For which what is to be overtaken stands still: requests of every kind are on their way then.
 const STILL: Duration = Duration::from_millis(300);
 
@@ -43,7 +45,11 @@ impl Stage {
                 let servers = self.cluster.zookeeper.connect_string();
                 for (broker, registration) in registered {
                     let session = registration.with_context(|| format!("broker {broker} is not registered"))?.session;
-                    expire(servers.split(',').next().unwrap_or_default(), session)?;
+                    // A server that has just lost its leader closes every connection.
+                    let mut turn = servers.split(',').cycle();
+                    until("a server that closes the session", SERVED, || {
+                        expire(turn.next().unwrap_or_default(), session)
+                    })?;
                 }
                 Ok(())
             }
