@@ -102,7 +102,10 @@ impl Ext4 {
     /// Once nobody uses it.
     pub fn mount_again(&self) -> Result<()> {
         unmount(self.path(), UnmountFlags::empty()).context("unmount")?;
-        self.mount()
+        self.mount()?;
+        let written = self.path().join("written");
+        fs::write(&written, "").context("it is still shut down: in another mount namespace it is mounted yet")?;
+        Ok(fs::remove_file(written)?)
     }
 }
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All links end in the hub, which is a namespace too: it routes, and a cut is a rule of its routing that leads nowhere, so
-//! that packets of one direction vanish without a word to their sender. `ip` and `tc` of iproute2 are all it takes; nothing
+//! that packets of one direction vanish without a word to their sender. iproute2 and `nsenter` are all it takes; nothing
 //! of the machine's own network is touched but for one link and its route. What a rule cannot do, a proxy does that hangs on
 //! the hub as well ([`detour`]).
 
@@ -56,8 +56,8 @@ impl Machine {
     /// The command as it is run there. The process id stays that of the program.
     pub fn run(&self, command: Command) -> Command {
         let Some(namespace) = &self.namespace else { return command };
-        let mut inside = Command::new("ip");
-        inside.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
+        let mut inside = within(namespace);
+        inside.arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => inside.env(name, value),
@@ -95,6 +95,7 @@ impl Network {
             return skip("only root may make network namespaces");
         }
         tool("ip")?;
+        tool("nsenter")?;
         sweep();
         let pid = std::process::id();
         let mut network = Network {
@@ -252,9 +253,17 @@ fn iproute(program: &str, words: &[&str]) -> Result<()> {
     output.ok().map(|_| ()).with_context(|| format!("{program} {}", words.join(" ")))
 }
 
-/// In the namespace.
+/// What follows is run in the namespace, and sees the files that everybody sees. `ip netns exec` gives it mounts of its own,
+/// a copy that keeps each disk there is: one that is taken away and put back is still the old one for all others, too.
+fn within(namespace: &str) -> Command {
+    let mut inside = Command::new("nsenter");
+    inside.arg(format!("--net={NAMES}/{namespace}")).arg("--");
+    inside
+}
+
 fn in_shell(namespace: &str, line: &str) -> Result<()> {
-    ip(&["netns", "exec", namespace, "sh", "-c", line])
+    let output = proc::run(within(namespace).args(["sh", "-c", line]), b"", LIMIT)?;
+    output.ok().map(|_| ()).with_context(|| format!("{namespace}: {line}"))
 }
 
 /// Private addresses that no route of this machine leads to.
@@ -283,8 +292,14 @@ fn sweep() {
     }
 }
 
-/// All namespaces of a network. A link goes with either of its ends.
+/// All namespaces of a network. Links go with them, but when the kernel finds time for it: the one that has a name on this
+/// machine goes first, for the next network's has the same.
 fn remove(prefix: &str) {
+    let link = prefix.replace('-', "");
+    let is_there = fs::exists(format!("/sys/class/net/{link}")).unwrap_or(false);
+    if is_there && let Err(error) = ip(&["link", "del", &link]) {
+        eprintln!("{error:#}");
+    }
     let own = format!("{prefix}-");
     for name in names().iter().filter(|name| name.starts_with(&own)) {
         if let Err(error) = ip(&["netns", "del", name]) {
@@ -355,6 +370,21 @@ pub(crate) mod tests {
             Ok(())
         };
         until("the link is gone", Duration::from_secs(60), gone).expect("the link is gone with its address");
+    }
+
+    /// A disk that is taken away and put back is another one for all, then.
+    #[test]
+    fn who_runs_on_a_machine_has_its_network_and_everybodys_mounts() {
+        let Some(Only { network, _turn }) = only(1) else { return };
+        let machine = &network.machines()[0];
+        for (kind, is_its_own) in [("net", true), ("mnt", false)] {
+            let link = format!("/proc/self/ns/{kind}");
+            let mut command = Command::new("readlink");
+            command.arg(&link);
+            let there = proc::run(&mut machine.run(command), b"", LIMIT).and_then(proc::Output::ok).expect("readlink");
+            let here = fs::read_link(&link).expect("a link");
+            assert_eq!(there.out().trim() != here.display().to_string(), is_its_own, "{kind}");
+        }
     }
 
     #[test]
