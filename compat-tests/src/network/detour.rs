@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The detour is a namespace that has the addresses of all who serve. What comes in to one of them stays; what goes out is
-//! routed as if it had none. A way that begins or ends to be diverted loses the connections that it has: each end is
-//! answered with a reset by whoever knows nothing of them.
+//! routed as if it had none. A way that begins to be diverted loses the connections that it has at both ends: who serves
+//! would wait for ever for the next request of one. A way that ends to be diverted is closed by the proxy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::{CLIENTS, Machine, NAMES, Network, in_shell, ip};
+use super::{CLIENTS, LIMIT, Machine, NAMES, Network, in_shell, ip, within};
+use crate::proc;
 use crate::proxy::{Counts, Door, Order, Proxy, Way};
 
 /// A namespace on the hub that has the addresses of others, and how packets come to it.
@@ -89,9 +90,8 @@ impl Network {
     fn rule(&self, act: &str, aside: &Aside, from: &Machine, to: &Machine) -> Result<()> {
         let port = if from.host() == self.address(CLIENTS) { "clients".to_owned() } else { self.port_of(from)? };
         let Aside { table, preference, .. } = *aside;
+        let served = self.served_at(to)?;
         let (from, to) = (from.host(), to.host());
-        let served = self.detour.as_ref().and_then(|detour| detour.ports.get(to));
-        let served = served.with_context(|| format!("nobody serves at {to}"))?;
         // Answers to connections that are made the other way are none of its business.
         let way = ["from", from, "to", to, "iif", &port, "ipproto", "tcp", "dport", served];
         self.in_hub(&[&["rule", act][..], &way, &["lookup", table, "pref", preference]].concat())
@@ -102,8 +102,24 @@ impl Network {
         if self.detour()?.ways.insert((from.clone(), to.clone())) {
             self.order(from, to, Order::calm)?;
             self.rule("add", &PROXY, from, to)?;
+            self.end(from, to)?;
         }
         Ok(())
+    }
+
+    /// Ends what `from` has connected to `to`, at `to`.
+    fn end(&self, from: &Machine, to: &Machine) -> Result<()> {
+        let Some(namespace) = &to.namespace else { return Ok(()) };
+        let port = self.served_at(to)?;
+        let words = ["-K", "-t", "state", "connected", "dst", from.host(), "sport", "=", port];
+        let output = proc::run(within(namespace).arg("ss").args(words), b"", LIMIT)?;
+        output.ok().map(|_| ()).with_context(|| format!("ss {}", words.join(" ")))
+    }
+
+    /// The port that serves there.
+    fn served_at(&self, to: &Machine) -> Result<&str> {
+        let served = self.detour.as_ref().and_then(|detour| detour.ports.get(to.host()));
+        served.map(String::as_str).with_context(|| format!("nobody serves at {}", to.host()))
     }
 
     /// What [`Network::divert`] has done is undone.
@@ -150,7 +166,7 @@ fn way(from: &Machine, to: &Machine) -> Result<Way> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::{BufRead, BufReader, Read, Write};
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
@@ -167,6 +183,16 @@ mod tests {
             peer.sendall(address[0].encode() + b'\\n')\n    \
             peer.close()\n";
     const PORT: &str = "7000";
+    /// Says when somebody has connected, and what became of that; nothing is asked.
+    const HOLDER: &str = "import socket, sys\n\
+        door = socket.create_server((sys.argv[1], int(sys.argv[2])))\n\
+        print('serves', flush=True)\n\
+        peer, _ = door.accept()\n\
+        print('held', flush=True)\n\
+        peer.settimeout(20)\n\
+        try: peer.recv(1) and print('asked')\n\
+        except TimeoutError: print('not told')\n\
+        except OSError: print('ended')\n";
 
     /// Who the server at `host` takes the machine for.
     fn seen_from(machine: &Machine, host: &str) -> Result<String> {
@@ -174,6 +200,34 @@ mod tests {
         command.args(["-c", &format!("exec 3<>/dev/tcp/{host}/{PORT}; cat <&3")]);
         let said = crate::proc::run(&mut machine.run(command), b"", Duration::from_secs(5))?.ok()?;
         Ok(said.out().trim().to_owned())
+    }
+
+    #[test]
+    fn who_serves_a_connection_is_told_of_its_end_when_its_way_is_diverted() {
+        if crate::proc::tool("python3").is_err() {
+            return;
+        }
+        let Some(mut one) = only(2) else { return };
+        let network = &mut one.network;
+        let machines = network.machines().to_vec();
+        let [first, second] = machines.as_slice() else { panic!("two machines") };
+        let mut python = Command::new("python3");
+        python.args(["-c", HOLDER, second.host(), PORT]);
+        let mut server = second.run(python).stdout(Stdio::piped()).spawn().expect("a server");
+        let mut said = BufReader::new(server.stdout.take().expect("its output")).lines();
+        let mut next = || said.next().expect("a line").expect("words");
+        assert_eq!(next(), "serves");
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("exec 3<>/dev/tcp/{}/{PORT}; exec sleep 60", second.host())]);
+        let mut client = first.run(bash).spawn().expect("a client");
+        assert_eq!(next(), "held");
+        network.prepare_detour(&[format!("{}:{PORT}", second.host())]).expect("a detour");
+        network.divert(first, second).expect("a rule");
+        assert_eq!(next(), "ended");
+        for process in [&mut server, &mut client] {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 
     #[test]
