@@ -38,9 +38,58 @@ fn count(bytes: usize) {
     let _ = RESERVED.try_with(|reserved| reserved.set(reserved.get().wrapping_add(bytes as u64)));
 }
 
+/// Of `malloc.h`. Bytes, which wrap at 4 GiB: `mallinfo2` has wider ones, and is missing before glibc 2.33.
+#[cfg(target_env = "gnu")]
+#[repr(C)]
+struct Mallinfo {
+    _arena: u32,
+    _ordblks: u32,
+    _smblks: u32,
+    _hblks: u32,
+    _hblkhd: u32,
+    _usmblks: u32,
+    _fsmblks: u32,
+    uordblks: u32,
+    fordblks: u32,
+    _keepcost: u32,
+}
+
 #[cfg(target_env = "gnu")]
 unsafe extern "C" {
     fn malloc_trim(keep: usize) -> i32;
+    fn mallinfo() -> Mallinfo;
+}
+
+/// Memory of small blocks, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// Freed, and still resident.
+    pub free: usize,
+    pub used: usize,
+}
+
+/// What is kept for later, about; blocks of [`LARGE`] bytes and more are not in it. `None` where nobody says.
+pub fn kept() -> Option<Kept> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: glibc's own function; it takes the locks it needs and changes nothing.
+        let info = unsafe { mallinfo() };
+        let used = usize::try_from(info.uordblks).ok()?;
+        // What was given back counts as free all the same: no more is kept than is resident and not in use.
+        let free = usize::try_from(info.fordblks).ok()?.min(resident()?.saturating_sub(used));
+        Some(Kept { free, used })
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
+/// Bytes of this process's own that are in memory, as Linux tells them.
+#[cfg(target_env = "gnu")]
+fn resident() -> Option<usize> {
+    let told = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = told.split_ascii_whitespace().skip(1).map(str::parse::<usize>);
+    let (all, of_files) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    Some(all.saturating_sub(of_files) * rustix::param::page_size())
 }
 
 /// Gives the pages that were freed and are kept for later back to the system; takes milliseconds. Without glibc it does
@@ -140,6 +189,27 @@ mod tests {
         assert_eq!(&bytes[..], b"touched");
         bytes.shrink_to_fit();
         assert_eq!(&bytes[..], b"touched");
+    }
+
+    /// Other tests run beside it, with large blocks of their own, and give back too: it is to be seen once.
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn what_was_freed_is_kept_until_it_is_given_back() {
+        const BLOCK: usize = 64 << 10;
+        const ALL: usize = 2048 * BLOCK;
+        let free = || kept().map_or(0, |kept| kept.free);
+        let is_seen = || {
+            let blocks: Vec<Vec<u8>> = (0..ALL / BLOCK).map(|_| vec![1; BLOCK]).collect();
+            let used = kept().map_or(0, |kept| kept.used);
+            // The last one stays, so that none before it can be given back by itself.
+            let last = blocks.into_iter().next_back();
+            let before = free();
+            give_back();
+            let after = free();
+            drop(last);
+            used >= ALL && before > ALL / 2 && after < ALL / 2
+        };
+        assert!((0..50).any(|_| is_seen()));
     }
 
     #[test]

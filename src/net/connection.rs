@@ -13,12 +13,12 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 
 use super::activity::{Activity, Leave};
-use super::budget::RequestBudget;
+use super::budget::{RequestBudget, Share};
 use super::line;
 use super::listener::Stream;
 use super::pool::{BufferPool, FileBuffers};
 use super::reader::FrameReader;
-use super::thread::Thread;
+use super::thread::{Coming, Thread};
 use super::writer::{ENOUGH, ResponseWriter, TooLong};
 use crate::api::{self, Connection, Reply, Served, Services};
 use crate::clock::Clock;
@@ -91,12 +91,14 @@ pub struct Held {
     reader: FrameReader,
     /// No request was served yet.
     first: bool,
+    /// Of the request that is being read.
+    share: Option<Share>,
 }
 
 impl Held {
     pub fn new(shared: &Shared) -> Held {
         let limit = usize::try_from(shared.services.config.socket_request_max_bytes).unwrap_or(0);
-        Held { reader: FrameReader::new(limit, shared.read_buffers.clone()), first: true }
+        Held { reader: FrameReader::new(limit, shared.read_buffers.clone()), first: true, share: None }
     }
 }
 
@@ -148,10 +150,9 @@ async fn requests(
     standing: &Standing<'_>,
 ) -> End {
     let active_at = &standing.activity.active_at;
-    let Held { reader, first } = held;
     let mut writer = ResponseWriter::new(shared.file_buffers.clone(), shared.services.spawner.clone());
     loop {
-        match one_request(shared, connection, stream, standing, reader, *first, &mut writer).await {
+        match one_request(shared, connection, stream, standing, held, &mut writer).await {
             Ok(()) if standing.stopping.load(Ordering::Relaxed) => {
                 let clock = &*shared.services.clock;
                 return match writer.flush(stream, clock, active_at).await {
@@ -159,12 +160,12 @@ async fn requests(
                     Err(error) => End::Io(error),
                 };
             }
-            Ok(()) => *first = false,
+            Ok(()) => held.first = false,
             Err(end) => {
                 // Answers to earlier requests are owed all the same.
                 let _ = writer.flush(stream, &*shared.services.clock, active_at).now_or_never();
                 return match end {
-                    End::Frame { error, begins, .. } => End::Frame { error, begins, first: *first },
+                    End::Frame { error, begins, .. } => End::Frame { error, begins, first: held.first },
                     end => end,
                 };
             }
@@ -177,10 +178,10 @@ async fn one_request(
     connection: &Connection,
     stream: &mut dyn Stream,
     standing: &Standing<'_>,
-    reader: &mut FrameReader,
-    first: bool,
+    held: &mut Held,
     writer: &mut ResponseWriter,
 ) -> Result<(), End> {
+    let Held { reader, first, share } = held;
     let active_at = &standing.activity.active_at;
     let clock = &*shared.services.clock;
     let refused = |error, reader: &FrameReader| End::Frame {
@@ -189,14 +190,13 @@ async fn one_request(
         first: false,
     };
     // Most connections leave this thread with what tells that they do.
-    let undecided = first && standing.at == Thread::Control && !connection.of_controller;
-    let mut share = None;
-    let (size, share) = loop {
+    let undecided = *first && standing.at == Thread::Control && !connection.of_controller;
+    let size = loop {
         let announced = reader.announced();
-        if share.is_none()
-            && let Some(key) = reader.api_key()
+        if let Some(key) = reader.api_key()
             && let size = announced.as_ref().ok().copied().flatten().unwrap_or_default()
-            && let to = standing.at.for_request(ApiKey::from_code(key), size, connection, &shared.services.cluster)
+            && let coming = (Coming { key: ApiKey::from_code(key), size, whole: reader.holds(size) })
+            && let to = standing.at.for_request(coming, connection, &shared.services.cluster)
             && to != standing.at
         {
             writer.flush(stream, clock, active_at).await?;
@@ -208,7 +208,7 @@ async fn one_request(
         {
             // The budget is asked before more of the request is read, as in Kafka.
             let mut taking = pin!(RequestBudget::take(shared.budget.as_ref(), size));
-            share = Some(match (&mut taking).now_or_never() {
+            *share = Some(match (&mut taking).now_or_never() {
                 Some(share) => share,
                 None => {
                     writer.flush(stream, clock, active_at).await?;
@@ -218,13 +218,14 @@ async fn one_request(
             });
         }
         if let Some(size) = announced.filter(|size| reader.holds(*size)) {
-            if standing.at == Thread::Data
+            // Where a connection's first fetch is served too, which may be a follower's.
+            if matches!(standing.at, Thread::Data | Thread::Replicas)
                 && api::is_of_large_session(&shared.services, connection, reader.whole_frame(size))
             {
                 writer.flush(stream, clock, active_at).await?;
                 return Err(End::Moves(Thread::Lengthy));
             }
-            break (size, share);
+            break size;
         }
         writer.flush(stream, clock, active_at).await?;
         let filled = match undecided && reader.api_key().is_none() {
@@ -244,7 +245,7 @@ async fn one_request(
         line::stand().await;
     }
     standing.serving.store(true, Ordering::Relaxed);
-    let served = api::dispatch(&shared.services, connection, reader.frame(size), share);
+    let served = api::dispatch(&shared.services, connection, reader.frame(size), share.take());
     reader.release();
     // An answer is queued before anything is waited for: a connection that waits has no room for one.
     let (mut throttle_ms, serving) = match served {

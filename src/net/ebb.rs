@@ -1,63 +1,63 @@
-//! When a crowd of connections has gone: the moment to give the memory they used back to the system.
+//! When connections have gone: the moment to give the memory they used back to the system.
 //!
-//! The allocator keeps what was freed for the next who asks. After a crowd that is megabytes for nobody; giving pages back
-//! and touching them again costs more than the memory is worth for anything smaller.
+//! The allocator keeps what was freed for the next who asks: a crowd of connections, or one with large answers, leaves
+//! megabytes for nobody. Giving pages back and touching them again costs more than little memory is worth, so that it looks
+//! how much is kept, a while after a connection has gone, once for all that went meanwhile.
 
-/// Fewer connections than this are no crowd.
-const CROWD: usize = 1_000;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Of a crowd this part is left when it has gone.
-const LEFT: usize = 4;
+use crate::alloc::{self, Kept};
 
-/// The most connections since memory was last given back.
+/// From the end of a connection to the look.
+pub const PAUSE: Duration = Duration::from_secs(2);
+
+/// Bytes that are kept without a look at what is in use.
+const FREE: usize = 16 << 20;
+
 #[derive(Debug, Default)]
 pub struct Ebb {
-    most: usize,
+    /// Somebody is going to look.
+    due: AtomicBool,
 }
 
 impl Ebb {
-    /// A connection came and there are `now`.
-    pub fn came(&mut self, now: usize) {
-        self.most = self.most.max(now);
+    /// A connection went. True for who is to look after [`PAUSE`].
+    pub fn went(&self) -> bool {
+        !self.due.swap(true, Ordering::Relaxed)
     }
 
-    /// A connection went and there are `now`. True once for each crowd that has gone; what is left may be one itself.
-    pub fn went(&mut self, now: usize) -> bool {
-        let gone = self.most >= CROWD && now <= self.most / LEFT;
-        if gone {
-            self.most = now;
+    /// The look; takes milliseconds where it gives back.
+    pub fn look(&self) {
+        self.due.store(false, Ordering::Relaxed);
+        if alloc::kept().is_some_and(is_much) {
+            alloc::give_back();
         }
-        gone
     }
+}
+
+/// As much as is in use may be wanted again soon.
+fn is_much(kept: Kept) -> bool {
+    kept.free > FREE.max(kept.used)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// How often memory is given back while the connections become `counts`, one after the other.
-    fn times(ebb: &mut Ebb, counts: &[usize]) -> usize {
-        let mut now = 0;
-        let mut times = 0;
-        for count in counts {
-            while now < *count {
-                now += 1;
-                ebb.came(now);
-            }
-            while now > *count {
-                now -= 1;
-                times += usize::from(ebb.went(now));
-            }
-        }
-        times
+    #[test]
+    fn one_looks_for_all_who_went_meanwhile() {
+        let ebb = Ebb::default();
+        assert_eq!([ebb.went(), ebb.went(), ebb.went()], [true, false, false]);
+        ebb.look();
+        assert_eq!([ebb.went(), ebb.went()], [true, false]);
     }
 
     #[test]
-    fn memory_is_given_back_once_for_each_crowd() {
-        let mut ebb = Ebb::default();
-        assert_eq!(times(&mut ebb, &[999, 0, 999, 0]), 0, "no crowd");
-        assert_eq!(times(&mut ebb, &[3_000, 751, 2_000, 751]), 0, "it is still there");
-        assert_eq!(times(&mut ebb, &[3_000, 0]), 1);
-        assert_eq!(times(&mut ebb, &[2_000, 0, 1_000, 0]), 2);
+    fn little_is_kept() {
+        assert!(!is_much(Kept { free: FREE, used: 0 }));
+        assert!(is_much(Kept { free: FREE + 1, used: 0 }));
+        assert!(!is_much(Kept { free: 1 << 30, used: 1 << 30 }));
+        assert!(is_much(Kept { free: 1 << 30, used: 1 << 29 }));
     }
 }

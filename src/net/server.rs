@@ -11,12 +11,11 @@ use parking_lot::Mutex;
 
 use super::budget::RequestBudget;
 use super::connection::{self, End, Held, Shared};
-use super::ebb::Ebb;
+use super::ebb::{self, Ebb};
 use super::listener::{Incoming, Listener, OpenStream};
 use super::quotas::{ConnectionQuotas, Place};
 use super::stranger::{self, LogLimiter};
 use super::thread::Thread;
-use crate::alloc;
 use crate::api::{Connection, Services};
 use crate::spawn::{Shutdown, ShutdownTrigger, Spawner, panic_text};
 
@@ -38,7 +37,7 @@ pub struct Server {
     quotas: Arc<ConnectionQuotas>,
     /// Connections that wait to be closed.
     turned_away: AtomicUsize,
-    ebb: Mutex<Ebb>,
+    ebb: Ebb,
     spawner: Arc<dyn Spawner>,
     stop: Mutex<Option<ShutdownTrigger>>,
     next_id: AtomicU64,
@@ -70,7 +69,7 @@ impl Server {
             shared: Shared { services, read_buffers: Arc::default(), file_buffers: Arc::default(), budget, shutdown },
             quotas,
             turned_away: AtomicUsize::new(0),
-            ebb: Mutex::default(),
+            ebb: Ebb::default(),
             spawner,
             stop: Mutex::new(Some(trigger)),
             next_id: AtomicU64::new(0),
@@ -200,7 +199,6 @@ impl Server {
         let Some(incoming) = self.turns_away(incoming, listener) else { return };
         match self.quotas.take(incoming.peer, listener, self.now_ms()) {
             Ok(place) => {
-                self.ebb.lock().came(self.connections());
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                 let of_controller =
                     self.shared.services.config.control_plane_listener_name.as_deref() == Some(&**listener);
@@ -228,9 +226,10 @@ impl Server {
                 return server.visit(to, open, visit);
             }
             drop(visit);
-            let gone = server.ebb.lock().went(server.connections());
-            if gone {
-                server.spawner.blocking(Box::new(alloc::give_back));
+            if server.ebb.went() {
+                tokio::time::sleep(ebb::PAUSE).await;
+                let there = server.clone();
+                server.spawner.blocking(Box::new(move || there.ebb.look()));
             }
         });
         match at {

@@ -4,7 +4,7 @@
 //! 8 MiB and sixteen times the bytes that arrived, and came back; the attackers' sockets are closed; and at the end
 //! every record the honest producer was promised is there. The full form sends more of everything, demands that the
 //! producer's 99th percentile stays within five times that of the calm before, and prints a table; it is measured with the
-//! broker on a core of its own, see [`machine`].
+//! broker on a core of its own, see [`machine`]. `KLAMM_HOSTILE=TEXT` plays only the attacks whose names have that text.
 
 mod amplify;
 mod batches;

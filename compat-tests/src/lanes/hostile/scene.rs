@@ -15,6 +15,8 @@ use crate::lanes::load;
 
 pub const MIB: u64 = 1 << 20;
 
+const CHOICE: &str = "KLAMM_HOSTILE";
+
 /// Where the honest producer writes; the other three partitions are the attackers'.
 pub const TOPIC: &str = "hostile";
 const HONEST_PARTITION: i32 = 0;
@@ -113,6 +115,8 @@ pub struct Scene<'r> {
     pub rows: Vec<Row>,
     /// The 99th percentile beside what attackers do without a broker; full form.
     own_work: Duration,
+    /// Only families whose names have this text are played.
+    chosen: Option<String>,
     _cores: Cores,
 }
 
@@ -130,8 +134,8 @@ impl<'r> Scene<'r> {
         let address = broker.address();
         load::create_topic(&address, TOPIC, 4)?;
         let honest = Honest::new(TOPIC, HONEST_PARTITION);
-        let (rows, own_work) = (Vec::new(), Duration::ZERO);
-        let mut scene = Scene { run, broker, address, honest, rows, own_work, _cores: cores };
+        let (rows, own_work, chosen) = (Vec::new(), Duration::ZERO, std::env::var(CHOICE).ok());
+        let mut scene = Scene { run, broker, address, honest, rows, own_work, chosen, _cores: cores };
         scene.calm(50)?;
         if scene.is_full() {
             let latencies =
@@ -157,6 +161,9 @@ impl<'r> Scene<'r> {
 
     /// Runs one family of attacks while the honest producer works, then looks at what became of the broker.
     pub fn family(&mut self, name: &str, attack: impl Fn(&Attack) -> Result<()> + Sync) {
+        if self.chosen.as_ref().is_some_and(|part| !name.contains(part.as_str())) {
+            return;
+        }
         let outcome = self.attacked(name, attack);
         let line = match (&outcome, self.rows.last()) {
             (Ok(()), Some(row)) => format!("{name}: {row}"),
