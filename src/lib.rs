@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod config;
 pub mod controller;
 pub mod coordinator;
+pub mod environment;
 pub mod loggers;
 pub mod metastore;
 pub mod net;

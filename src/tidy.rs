@@ -12,6 +12,7 @@ const ORDER: &[&[&str]] = &[
     &["clock", "loggers", "random", "spawn"],
     &["wire"],
     &["config"],
+    &["environment"],
     &["storage"],
     &["metastore"],
     &["quota"],

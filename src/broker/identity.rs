@@ -24,10 +24,10 @@ pub async fn make_startup_nodes(store: &dyn Metastore) -> Result<(), RunError> {
     made.into_iter().collect::<Result<(), Error>>().map_err(RunError::metastore("the first nodes were made"))
 }
 
-/// `/cluster/id`; the first broker chooses it.
-pub async fn cluster_id(store: &dyn Metastore, random: &dyn Random) -> Result<String, RunError> {
+/// `/cluster/id`; the first broker chooses it, or is given it.
+pub async fn cluster_id(store: &dyn Metastore, given: Option<&str>, random: &dyn Random) -> Result<String, RunError> {
     let failed = RunError::metastore("the cluster id was read");
-    let chosen = URL_SAFE_NO_PAD.encode(random.uuid().as_bytes());
+    let chosen = given.map_or_else(|| URL_SAFE_NO_PAD.encode(random.uuid().as_bytes()), str::to_owned);
     for _ in 0..ROUNDS {
         match store.get(paths::CLUSTER_ID).await {
             Ok((bytes, _)) => return Ok(ClusterId::decode(paths::CLUSTER_ID, &bytes)?.0),
@@ -91,9 +91,13 @@ mod tests {
     async fn the_cluster_id_is_chosen_once() {
         let store = session();
         make_startup_nodes(&*store).await.expect("nodes");
-        let first = cluster_id(&*store, &SeededRandom::new(1)).await.expect("an id");
+        let first = cluster_id(&*store, None, &SeededRandom::new(1)).await.expect("an id");
         assert_eq!(first.len(), 22);
-        assert_eq!(cluster_id(&*store, &SeededRandom::new(2)).await.expect("an id"), first);
+        assert_eq!(cluster_id(&*store, None, &SeededRandom::new(2)).await.expect("an id"), first);
+        assert_eq!(cluster_id(&*store, Some("given"), &SeededRandom::new(2)).await.expect("an id"), first);
+        let store = session();
+        make_startup_nodes(&*store).await.expect("nodes");
+        assert_eq!(cluster_id(&*store, Some("given"), &SeededRandom::new(2)).await.expect("an id"), "given");
     }
 
     #[tokio::test]

@@ -208,7 +208,11 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
     let metastore = session.store();
 
     identity::make_startup_nodes(&*metastore).await?;
-    let cluster_id = identity::cluster_id(&*metastore, &*random).await?;
+    let given = config.cluster_id.as_deref().filter(|_| embedded);
+    let cluster_id = identity::cluster_id(&*metastore, given, &*random).await?;
+    if let Some(given) = given.filter(|given| *given != cluster_id) {
+        tracing::warn!(cluster_id, "klamm.cluster.id={given} is not taken: the data is of a cluster that has an id");
+    }
     let broker_id = identity::broker_id(&*metastore, &config, logs.stored_broker_id()).await?;
     {
         let (logs, cluster_id) = (logs.clone(), cluster_id.clone());

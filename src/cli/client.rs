@@ -88,6 +88,11 @@ impl Connection {
         Err(last)
     }
 
+    /// Each API's key, lowest and highest version.
+    pub fn served(&self) -> impl Iterator<Item = (i16, i16, i16)> {
+        self.versions.iter().map(|(key, (lowest, highest))| (*key, *lowest, *highest))
+    }
+
     /// In the highest version that both sides know.
     pub fn send<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
         let Some(&(lowest, highest)) = self.versions.get(&R::KEY) else {

@@ -1,6 +1,7 @@
 //! Subcommands. Without one, the broker is started.
 
 mod admin;
+mod api_versions;
 mod client;
 mod cluster;
 mod command_config;
@@ -8,6 +9,9 @@ mod config;
 mod configs;
 mod consume;
 mod consumer_protocol;
+mod container;
+mod cub;
+mod delete_records;
 mod dump_log;
 mod elect_leaders;
 #[cfg(test)]
@@ -16,22 +20,25 @@ mod groups;
 mod include_list;
 mod json;
 mod layout;
+mod log_dirs;
 mod metastore;
+mod names;
 mod nodes;
 mod offsets;
 mod produce;
 mod progress;
 mod properties;
+mod ready;
 mod reassign;
 mod refusal;
 mod rows;
 mod server;
+mod stop;
+mod storage;
 mod topics;
 mod transactions;
 mod zookeeper_login;
 
-use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -63,12 +70,17 @@ enum Command {
     Produce(produce::Args),
     Consume(consume::Args),
     DumpLog(dump_log::Args),
+    ApiVersions(api_versions::Args),
+    LogDirs(log_dirs::Args),
+    DeleteRecords(delete_records::Args),
+    Storage(storage::Args),
+    Ready(ready::Args),
     Metastore(metastore::Args),
 }
 
 /// Entry point of the binary.
 pub fn main() -> ExitCode {
-    if let Some(code) = as_kafkas_tool() {
+    if let Some(code) = names::called() {
         return code;
     }
     let cli = match Cli::try_parse() {
@@ -90,26 +102,12 @@ pub fn main() -> ExitCode {
         Some(Command::Produce(args)) => produce::main(args),
         Some(Command::Consume(args)) => consume::main(args),
         Some(Command::DumpLog(args)) => dump_log::main(args),
+        Some(Command::ApiVersions(args)) => api_versions::main(&args),
+        Some(Command::LogDirs(args)) => log_dirs::main(&args),
+        Some(Command::DeleteRecords(args)) => delete_records::main(&args),
+        Some(Command::Storage(args)) => storage::main(&args),
+        Some(Command::Ready(args)) => ready::main(&args),
         Some(Command::Metastore(args)) => metastore::main(&args),
-    }
-}
-
-/// What was asked of the tool of Kafka's whose script this program is called as.
-fn as_kafkas_tool() -> Option<ExitCode> {
-    let name = std::env::args_os().next().map(PathBuf::from)?;
-    let name = name.file_name().and_then(OsStr::to_str)?;
-    Some(match name.strip_suffix(".sh").unwrap_or(name) {
-        "kafka-topics" => run_as(|args| topics::main(args, topics::Style::Kafka)),
-        "kafka-reassign-partitions" => run_as(|args: reassign::Args| reassign::main(&args)),
-        "kafka-leader-election" => run_as(|args: elect_leaders::Args| elect_leaders::main(&args)),
-        _ => return None,
-    })
-}
-
-fn run_as<A: Parser>(run: impl FnOnce(A) -> ExitCode) -> ExitCode {
-    match A::try_parse() {
-        Ok(args) => run(args),
-        Err(error) => refused(&error),
     }
 }
 

@@ -17,7 +17,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, reload};
 
-use super::zookeeper_login;
+use super::{container, zookeeper_login};
 use crate::broker::{self, Parts, Store};
 use crate::clock::SystemClock;
 use crate::config::{BrokerConfig, Warning};
@@ -30,6 +30,9 @@ use crate::random::SystemRandom;
 use crate::spawn::{OnPanic, Shutdown, ShutdownTrigger, Spawner, Threads};
 use crate::storage::disk_real::RealDisk;
 use crate::storage::machine::Machine;
+
+/// The release of Kafka that this is in place of.
+pub const KAFKA: &str = "3.9.1";
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,6 +52,10 @@ pub struct Args {
     /// The same, as a flag
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
+    /// Reads the variables that images of Kafka are configured by (KAFKA_*, KAFKA_CFG_* and others) and the files that are
+    /// mounted for them, as those images do
+    #[arg(long, conflicts_with_all = ["file", "config"])]
+    from_environment: bool,
     /// Sets one key over the file's; may be repeated
     #[arg(long = "override", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -100,7 +107,8 @@ fn start_logging(args: &Args) -> anyhow::Result<Loggers> {
 
 fn run(args: &Args, loggers: Loggers) -> anyhow::Result<()> {
     let clock = Arc::new(SystemClock::default());
-    let config = load(args)?;
+    let host_name = host_name();
+    let config = load(args, &host_name)?;
     let control = Builder::new_current_thread().enable_all().build().context("the control runtime")?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let data_threads = usize::try_from(config.num_network_threads).unwrap_or(1).clamp(1, cores);
@@ -134,7 +142,7 @@ fn run(args: &Args, loggers: Loggers) -> anyhow::Result<()> {
             spawner: threads.clone(),
             shutdown,
             loggers: Arc::new(loggers),
-            host_name: host_name(),
+            host_name,
             config,
         };
         match broker::run(parts).await {
@@ -156,24 +164,42 @@ fn run(args: &Args, loggers: Loggers) -> anyhow::Result<()> {
 }
 
 /// Reads the configuration; the first lines of the log say what was read.
-fn load(args: &Args) -> anyhow::Result<BrokerConfig> {
+fn load(args: &Args, host_name: &str) -> anyhow::Result<BrokerConfig> {
+    if args.from_environment {
+        let setup = container::setup(host_name)?;
+        let (config, warnings) = container::configuration(&setup, &args.overrides)?;
+        introduce("the environment", &config);
+        container::tell(&setup, &config, host_name);
+        warn(&warnings);
+        if let Some(topics) = setup.topics {
+            container::make_topics(topics, &config)?;
+        }
+        return Ok(config);
+    }
     let file = args.file.as_ref().or(args.config.as_ref());
     let bytes = match file {
         Some(path) => fs::read(path).with_context(|| path.display().to_string())?,
         None => Vec::new(),
     };
     let (config, warnings) = BrokerConfig::load(&bytes, &args.overrides)?;
+    introduce(&file.map_or_else(|| "defaults".to_owned(), |path| path.display().to_string()), &config);
+    warn(&warnings);
+    Ok(config)
+}
+
+fn introduce(properties: &str, config: &BrokerConfig) {
     let log_dirs = config.log_dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
-    let properties = file.map_or_else(|| "defaults".to_owned(), |path| path.display().to_string());
     tracing::info!(config = properties, "klamm {}", env!("CARGO_PKG_VERSION"));
     tracing::info!("data in {log_dirs}");
+}
+
+fn warn(warnings: &[Warning]) {
     for warning in warnings {
         match warning {
             Warning::NoEffect { .. } => tracing::debug!("{warning}"),
             _ => tracing::warn!("{warning}"),
         }
     }
-    Ok(config)
 }
 
 /// Our own metastore unless `zookeeper.connect` names an ensemble.
@@ -209,9 +235,14 @@ fn stop_on_signals(trigger: ShutdownTrigger) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// This machine's name.
+pub fn node_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// This machine's name if it can be looked up, as clients will have to; else `localhost`, which only local ones reach.
 fn host_name() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = node_name();
     match std::net::ToSocketAddrs::to_socket_addrs(&(name.as_str(), 0)) {
         Ok(_) => name,
         Err(error) => {

@@ -28,6 +28,7 @@ pub use self::describe::{Partition, Topic};
 pub use self::health::{Health, State, Summary};
 pub use self::znodes::read_tree;
 use super::admin::Admin;
+use super::client::Caller;
 use super::command_config;
 use super::include_list::include_list;
 use super::refusal::refuse;
@@ -221,6 +222,23 @@ fn create(args: &Args, admin: &mut Admin) -> anyhow::Result<()> {
     }
     println!("Created topic {name}.");
     Ok(())
+}
+
+/// Creates a topic on the cluster at `bootstrap` unless it is there.
+pub fn make_absent(
+    bootstrap: &str,
+    name: &str,
+    partitions: i32,
+    replication_factor: i16,
+    config: Option<String>,
+) -> anyhow::Result<()> {
+    let mut words = vec!["--create".to_owned(), "--if-not-exists".to_owned(), format!("--topic={name}")];
+    words.push(format!("--bootstrap-server={bootstrap}"));
+    words.push(format!("--partitions={partitions}"));
+    words.push(format!("--replication-factor={replication_factor}"));
+    words.extend(config.map(|config| format!("--config={config}")));
+    let args = Args::try_parse_from([String::new()].into_iter().chain(words))?;
+    create(&args, &mut Admin::connect(bootstrap, Caller::default())?)
 }
 
 fn list(args: &Args, admin: &mut Admin) -> anyhow::Result<()> {

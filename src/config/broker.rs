@@ -34,6 +34,8 @@ pub struct BrokerConfig {
     pub zookeeper_session_timeout_ms: i32,
     /// Unset: the session timeout.
     pub zookeeper_connection_timeout_ms: i32,
+    /// `klamm.cluster.id`: what a new cluster is called.
+    pub cluster_id: Option<String>,
     /// `klamm.fast.failover.enable`.
     pub fast_failover_enable: bool,
 
@@ -139,6 +141,7 @@ impl Default for BrokerConfig {
             zookeeper_connect: None,
             zookeeper_session_timeout_ms: 18_000,
             zookeeper_connection_timeout_ms: 18_000,
+            cluster_id: None,
             fast_failover_enable: false,
             num_partitions: 1,
             default_replication_factor: 1,

@@ -23,6 +23,15 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// The key it is about, where it is about one.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            ConfigError::Properties(_) | ConfigError::Override(_) => None,
+            ConfigError::BadValue(bad) => Some(&bad.key),
+            ConfigError::Rule { key, .. } | ConfigError::Refused { key, .. } => Some(key),
+        }
+    }
+
     pub(super) fn rule(key: &str, value: impl fmt::Display, why: impl Into<String>) -> ConfigError {
         ConfigError::Rule { key: key.into(), value: value.to_string(), why: why.into() }
     }

@@ -19,7 +19,14 @@ impl BrokerConfig {
     /// The bytes of `server.properties` (none for a start without a file) and each `--override`'s `key=value`, the
     /// later winning. The warnings are the broker's to log.
     pub fn load(file: &[u8], overrides: &[String]) -> Result<(BrokerConfig, Vec<Warning>), ConfigError> {
-        let mut given = properties::parse(file)?;
+        BrokerConfig::overridden(properties::parse(file)?, overrides)
+    }
+
+    /// As [`BrokerConfig::load`], already split in keys and values.
+    pub fn overridden(
+        mut given: BTreeMap<String, String>,
+        overrides: &[String],
+    ) -> Result<(BrokerConfig, Vec<Warning>), ConfigError> {
         for pair in overrides {
             let (key, value) = pair
                 .split_once('=')
@@ -30,7 +37,7 @@ impl BrokerConfig {
         BrokerConfig::from_properties(given)
     }
 
-    /// As [`BrokerConfig::load`], already split in keys and values.
+    /// As [`BrokerConfig::overridden`], with nothing over it.
     pub fn from_properties(mut given: BTreeMap<String, String>) -> Result<(BrokerConfig, Vec<Warning>), ConfigError> {
         let values = Values::parse(&given)?;
         refuse(&given, values.embedded())?;
@@ -57,6 +64,11 @@ pub(super) fn listener_key(name: &str) -> Option<&'static Key> {
     keys::broker(rest).or_else(|| rest.split_once('.').and_then(|(_mechanism, rest)| keys::broker(rest)))
 }
 
+/// What a property sets: a key, for the broker or for one listener.
+pub fn key_of(name: &str) -> Option<&'static Key> {
+    keys::broker(name).or_else(|| listener_key(name))
+}
+
 /// Whether a key is set to something that its default is not.
 fn differs(key: &Key, text: &str, embedded: bool) -> bool {
     let default = default_text(key.name, embedded);
@@ -71,7 +83,7 @@ fn differs(key: &Key, text: &str, embedded: bool) -> bool {
 
 fn refuse(given: &BTreeMap<String, String>, embedded: bool) -> Result<(), ConfigError> {
     for (name, text) in given {
-        let Some(key) = keys::broker(name).or_else(|| listener_key(name)) else { continue };
+        let Some(key) = key_of(name) else { continue };
         if let State::Refuses(why) = key.state
             && differs(key, text, embedded)
         {
@@ -84,7 +96,7 @@ fn refuse(given: &BTreeMap<String, String>, embedded: bool) -> Result<(), Config
 fn warnings(given: &BTreeMap<String, String>, embedded: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (name, text) in given {
-        let Some(key) = keys::broker(name).or_else(|| listener_key(name)) else {
+        let Some(key) = key_of(name) else {
             warnings.push(Warning::Unknown { key: name.clone() });
             continue;
         };
@@ -137,6 +149,7 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
             Some(_) => values.number("zookeeper.connection.timeout.ms"),
             None => session_timeout,
         },
+        cluster_id: values.some_text("klamm.cluster.id"),
         fast_failover_enable: values.boolean("klamm.fast.failover.enable"),
         num_partitions: values.number("num.partitions"),
         default_replication_factor: values.number("default.replication.factor"),

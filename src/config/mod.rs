@@ -27,6 +27,7 @@ mod values;
 pub use broker::BrokerConfig;
 pub use error::{ConfigError, Warning};
 pub use listeners::{Listener, SecurityProtocol};
+pub use load::key_of;
 pub use replication::{ReplicaSelector, ThrottledRates};
 pub use throttled::ThrottledReplicas;
 pub use topic::{CompressionType, TimestampType, TopicConfig, TopicConfigError};
