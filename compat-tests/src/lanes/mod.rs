@@ -13,6 +13,7 @@ mod franz_go;
 mod fuzz;
 mod group_kills;
 mod hostile;
+mod images;
 mod java;
 mod java_tools;
 mod kafkajs;
@@ -109,6 +110,11 @@ pub const ALL: &[Lane] = &[
         name: "power-loss",
         what: "a file system that loses what was not synced (full form only)",
         run: power_loss::lane,
+    },
+    Lane {
+        name: "images",
+        what: "the image, and compose files for Kafka's images with its name in them (full form only)",
+        run: images::lane,
     },
     Lane { name: "hostile", what: "peers that mean harm, while a producer works", run: hostile::lane },
     Lane { name: "fuzz", what: "libFuzzer on what parses bytes of peers and disks", run: fuzz::lane },
