@@ -1,10 +1,11 @@
-"""aiokafka: producer, consumers with partitions of their own and in groups, admin."""
+"""aiokafka: producer, consumers with partitions of their own and in groups, transactions, admin."""
 import asyncio
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, ProducerFenced, UnknownTopicOrPartitionError
+from aiokafka.structs import OffsetAndMetadata
 
 import checks
 from checks import BOOTSTRAP, CODECS, EPOCH, FULL, PREFIX, RECORDS, done, ends, name_of
@@ -258,6 +259,55 @@ async def a_group_shares_commits_and_resumes():
     assert state == "Empty", state
 
 
+async def values(topic, isolation):
+    """Of partition 0, up to the end that this isolation level sees."""
+    async with consumer(auto_offset_reset="earliest", isolation_level=isolation) as source:
+        first = partitions(topic)[0]
+        source.assign([first])
+        end, found = (await source.end_offsets([first]))[first], []
+        while await source.position(first) < end:
+            fetched = await source.getmany(first, timeout_ms=500)
+            found += [message.value.decode() for message in fetched.get(first, [])]
+        return found
+
+
+async def transactions():
+    """What is committed is read, with its offsets, and what is aborted is not."""
+    topic = PREFIX + "-transactions"
+    await made(topic)
+    source = TopicPartition(NONE, 0)
+    async with producer(transactional_id=topic) as out:
+        for i in range(6):
+            await out.begin_transaction()
+            await asyncio.gather(*[await out.send(topic, b"r%d" % i, partition=partition) for partition in range(3)])
+            await out.send_offsets_to_transaction({source: OffsetAndMetadata(i + 1, "m%d" % i)}, topic)
+            await (out.abort_transaction() if i % 3 == 1 else out.commit_transaction())
+        await out.begin_transaction()
+        await out.send_and_wait(topic, b"open", partition=0)
+        assert await values(topic, "read_committed") == ["r0", "r2", "r3", "r5"]
+        assert await values(topic, "read_uncommitted") == ["r0", "r1", "r2", "r3", "r4", "r5", "open"]
+        await out.abort_transaction()
+    committed = (await admin.list_consumer_group_offsets(topic))[source]
+    assert (committed.offset, committed.metadata) == (6, "m5"), committed
+
+
+async def a_second_producer_fences_the_first():
+    topic = PREFIX + "-fenced"
+    await made(topic)
+    first = producer(transactional_id=topic)
+    await first.start()
+    await first.begin_transaction()
+    await first.send_and_wait(topic, b"a zombie's", partition=0)
+    async with producer(transactional_id=topic) as second:
+        await fails(ProducerFenced, first.commit_transaction())
+        await second.begin_transaction()
+        await second.send_and_wait(topic, b"the heir's", partition=0)
+        await second.commit_transaction()
+    assert await values(topic, "read_committed") == ["the heir's"]
+    # It says again that it was fenced.
+    await asyncio.gather(first.stop(), return_exceptions=True)
+
+
 async def restart(name):
     """A producer and a consumer that were there before the broker was away go on afterwards."""
     topic = "%s-restart-%s" % (PREFIX, name)
@@ -299,6 +349,8 @@ check("small fetches", lambda: read(NONE, min(RECORDS, 300), max_partition_fetch
 for work in [null_and_empty, large, acks_0_1_and_all, offsets_by_time, seek, what_is_not_there]:
     check(name_of(work), work)
 check("a group shares, commits and resumes", a_group_shares_commits_and_resumes)
+for work in [transactions, a_second_producer_fences_the_first]:
+    check(name_of(work), work)
 for work in [refusals, configs, more_partitions, delete_records]:
     check(name_of(work), work)
 for name in CODECS if FULL else CODECS[:1]:

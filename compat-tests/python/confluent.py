@@ -1,4 +1,4 @@
-"""confluent-kafka: producer, consumers with partitions of their own and in groups, admin."""
+"""confluent-kafka: producer, consumers with partitions of their own and in groups, transactions, admin."""
 import time
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -295,6 +295,72 @@ def idempotent_with_five_in_flight():
     read(topic, RECORDS + 30)
 
 
+def values(topic, isolation):
+    """Of partition 0, up to the end that this isolation level sees."""
+    source = consumer(isolation_level=isolation, enable_partition_eof=True)
+    source.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found, end = [], time.time() + 20
+    try:
+        while time.time() < end:
+            message = source.poll(0.5)
+            if message is None:
+                continue
+            if message.error():
+                assert code(message.error()) == KafkaError._PARTITION_EOF, message.error()
+                return found
+            found.append(message.value().decode())
+    finally:
+        source.close()
+    raise AssertionError("no end after %s" % found)
+
+
+def transactions():
+    """What is committed is read, with its offsets, and what is aborted is not."""
+    topic = PREFIX + "-transactions"
+    create(topic).result(20)
+    source = consumer(group_id=topic)
+    out = producer(transactional_id=topic)
+    out.init_transactions(30)
+    for i in range(6):
+        out.begin_transaction()
+        sent(out, *[dict(topic=topic, value=b"r%d" % i, partition=partition) for partition in range(3)])
+        offsets = [TopicPartition(NONE, 0, i + 1, metadata="m%d" % i)]
+        out.send_offsets_to_transaction(offsets, source.consumer_group_metadata(), 30)
+        if i % 3 == 1:
+            out.abort_transaction(30)
+        else:
+            out.commit_transaction(30)
+    out.begin_transaction()
+    sent(out, dict(topic=topic, value=b"open", partition=0))
+    assert values(topic, "read_committed") == ["r0", "r2", "r3", "r5"], values(topic, "read_committed")
+    everything = ["r0", "r1", "r2", "r3", "r4", "r5", "open"]
+    assert values(topic, "read_uncommitted") == everything, values(topic, "read_uncommitted")
+    out.abort_transaction(30)
+    committed = source.committed([TopicPartition(NONE, 0)], 20)[0]
+    assert (committed.offset, committed.metadata) == (6, "m5"), committed
+    source.close()
+
+
+def a_second_producer_fences_the_first():
+    topic = PREFIX + "-fenced"
+    create(topic).result(20)
+    first, second = producer(transactional_id=topic), producer(transactional_id=topic)
+    first.init_transactions(30)
+    first.begin_transaction()
+    sent(first, dict(topic=topic, value=b"a zombie's", partition=0))
+    second.init_transactions(30)
+    try:
+        first.commit_transaction(30)
+    except KafkaException as error:
+        assert error.args[0].fatal() and code(error) == KafkaError._FENCED, error
+    else:
+        raise AssertionError("not fenced")
+    second.begin_transaction()
+    sent(second, dict(topic=topic, value=b"the heir's", partition=0))
+    second.commit_transaction(30)
+    assert values(topic, "read_committed") == ["the heir's"], values(topic, "read_committed")
+
+
 def again(name):
     """A producer and a consumer that were there before the broker was away go on afterwards."""
     topic = "%s-restart-%s" % (PREFIX, name)
@@ -324,6 +390,8 @@ check("small fetches", lambda: read(NONE, min(RECORDS, 300), fetch_message_max_b
 for work in [null_and_empty, large, acks_0_1_and_all, idempotent_with_five_in_flight, offsets_by_time, seek, what_is_not_there]:
     check(name_of(work), work)
 check("a group shares, commits and resumes", a_group_shares_commits_and_resumes)
+for work in [transactions, a_second_producer_fences_the_first]:
+    check(name_of(work), work)
 for work in [refusals, configs, more_partitions, delete_records]:
     check(name_of(work), work)
 for name in CODECS if FULL else CODECS[:1]:

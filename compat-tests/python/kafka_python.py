@@ -1,12 +1,13 @@
-"""kafka-python of either line (2.0, 3.x): producer, consumers with partitions of their own and in groups, admin."""
+"""kafka-python of either line (2.0, 3.x): producer, consumers with partitions of their own and in groups, transactions, admin."""
 import threading
 
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.structs import OffsetAndMetadata
 
-from checks import BOOTSTRAP, CODECS, EPOCH, PREFIX, RECORDS, check, done, until
+from checks import BOOTSTRAP, CODECS, EPOCH, PREFIX, RECORDS, check, done, name_of, until
 
 NEW = int(kafka.__version__.split(".")[0]) >= 3
 
@@ -183,6 +184,70 @@ def refused():
 
 
 check("refusals", refused)
+
+
+def values(topic, isolation):
+    """Of partition 0, up to the end that this isolation level sees."""
+    consumer = KafkaConsumer(bootstrap_servers=BOOTSTRAP, group_id=None, auto_offset_reset="earliest", isolation_level=isolation)
+    first = partitions(topic)[0]
+    consumer.assign([first])
+    end, found = consumer.end_offsets([first])[first], []
+    while consumer.position(first) < end:
+        found += [message.value.decode() for message in consumer.poll(timeout_ms=500).get(first, [])]
+    consumer.close()
+    return found
+
+
+def transactions():
+    """What is committed is read, with its offsets, and what is aborted is not."""
+    topic = PREFIX + "-transactions"
+    create(topic)
+    source = TopicPartition(NONE, 0)
+    out = producer(transactional_id=topic)
+    out.init_transactions()
+    for i in range(6):
+        out.begin_transaction()
+        for future in [out.send(topic, b"r%d" % i, partition=partition) for partition in range(3)]:
+            future.get(30)
+        out.send_offsets_to_transaction({source: OffsetAndMetadata(i + 1, "m%d" % i, -1)}, topic)
+        if i % 3 == 1:
+            out.abort_transaction()
+        else:
+            out.commit_transaction()
+    out.begin_transaction()
+    out.send(topic, b"open", partition=0).get(30)
+    assert values(topic, "read_committed") == ["r0", "r2", "r3", "r5"], values(topic, "read_committed")
+    everything = ["r0", "r1", "r2", "r3", "r4", "r5", "open"]
+    assert values(topic, "read_uncommitted") == everything, values(topic, "read_uncommitted")
+    out.abort_transaction()
+    out.close()
+    committed = admin.list_group_offsets(topic)[topic][source]
+    assert (committed.offset, committed.metadata) == (6, "m5"), committed
+
+
+def a_second_producer_fences_the_first():
+    topic = PREFIX + "-fenced"
+    create(topic)
+    first, second = producer(transactional_id=topic), producer(transactional_id=topic)
+    first.init_transactions()
+    first.begin_transaction()
+    first.send(topic, b"a zombie's", partition=0).get(30)
+    second.init_transactions()
+    try:
+        first.commit_transaction()
+    except kafka.errors.ProducerFencedError:
+        pass
+    else:
+        raise AssertionError("not fenced")
+    second.begin_transaction()
+    second.send(topic, b"the heir's", partition=0).get(30)
+    second.commit_transaction()
+    assert values(topic, "read_committed") == ["the heir's"], values(topic, "read_committed")
+
+
+# 2.0 has no transactions.
+for work in [transactions, a_second_producer_fences_the_first] if NEW else []:
+    check(name_of(work), work)
 
 
 def configs():
