@@ -1,4 +1,4 @@
-// KafkaJS: producer, admin, consumers in a group, and what lies under them.
+// KafkaJS: producer, admin, consumers in a group, transactions, and what lies under them.
 //
 // Its consumer cannot be given partitions, it always joins a group. Where single partitions are read here, the broker
 // connection below the consumer reads them: its requests, its decoders, its choice of versions.
@@ -6,6 +6,7 @@
 const assert = require('node:assert/strict')
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel, Partitioners } = require('kafkajs')
 const Cluster = require('kafkajs/src/cluster')
+const Batch = require('kafkajs/src/consumer/batch')
 const socketFactory = require('kafkajs/src/network/socketFactory')
 const { createLogger } = require('kafkajs/src/loggers')
 const loggerOfConsole = require('kafkajs/src/loggers/console')
@@ -349,6 +350,66 @@ async function group() {
   await admin.deleteGroups([topic])
 }
 
+// Of partition 0, up to the end that this isolation level sees.
+const values = (topic, isolationLevel) =>
+  withReader(async cluster => {
+    await cluster.addTargetTopic(topic)
+    const broker = await cluster.findBroker({ nodeId: '1' })
+    const found = []
+    for (let fetchOffset = 0; ; ) {
+      const partitions = [{ partition: 0, currentLeaderEpoch: -1, fetchOffset, maxBytes: 1_048_576 }]
+      const topics = [{ topic, partitions }]
+      const { responses } = await broker.fetch({ isolationLevel, maxWaitTime: 100, minBytes: 1, maxBytes: 1_048_576, topics })
+      const [{ messages, abortedTransactions, highWatermark, lastStableOffset }] = responses[0].partitions
+      const end = Number(isolationLevel === 1 ? lastStableOffset : highWatermark)
+      const batch = new Batch(topic, fetchOffset, { partition: 0, highWatermark, abortedTransactions, messages })
+      found.push(...batch.messages.map(({ value }) => String(value)))
+      fetchOffset = Number(batch.lastOffset()) + 1
+      if (fetchOffset >= end) return found
+    }
+  })
+
+const transactional = (transactionalId, work) => withProducer(work, { transactionalId, idempotent: true, maxInFlightRequests: 1 })
+
+// What is committed is read, with its offsets, and what is aborted is not.
+async function transactions() {
+  const topic = `${prefix}-transactions`
+  await create(topic)
+  await transactional(topic, async producer => {
+    for (let i = 0; i < 6; i++) {
+      const transaction = await producer.transaction()
+      await transaction.send({ topic, messages: [0, 1, 2].map(partition => ({ value: `r${i}`, partition })) })
+      const partitions = [{ partition: 0, offset: String(i + 1) }]
+      await transaction.sendOffsets({ consumerGroupId: topic, topics: [{ topic: NONE, partitions }] })
+      await (i % 3 === 1 ? transaction.abort() : transaction.commit())
+    }
+    const last = await producer.transaction()
+    await last.send({ topic, messages: [{ value: 'open', partition: 0 }] })
+    assert.deepEqual(await values(topic, 1), ['r0', 'r2', 'r3', 'r5'])
+    assert.deepEqual(await values(topic, 0), ['r0', 'r1', 'r2', 'r3', 'r4', 'r5', 'open'])
+    await last.abort()
+  })
+  const [{ partitions }] = await admin.fetchOffsets({ groupId: topic, topics: [NONE] })
+  assert.equal(partitions.find(({ partition }) => partition === 0).offset, '6')
+}
+
+async function fenced() {
+  const topic = `${prefix}-fenced`
+  await create(topic)
+  await transactional(topic, first =>
+    transactional(topic, async second => {
+      const zombie = await first.transaction()
+      await zombie.send({ topic, messages: [{ value: "a zombie's", partition: 0 }] })
+      const heir = await second.transaction()
+      await heir.send({ topic, messages: [{ value: "the heir's", partition: 0 }] })
+      // Its versions of the requests know fencing by the older of two names.
+      await fails('INVALID_PRODUCER_EPOCH', zombie.commit())
+      await heir.commit()
+    })
+  )
+  assert.deepEqual(await values(topic, 1), ["the heir's"])
+}
+
 // A producer and a reader that were there before the broker was away go on afterwards.
 async function again(name) {
   const topic = `${prefix}-restart-${name}`
@@ -400,6 +461,8 @@ async function main() {
   await check('seek', seek)
   await check('what is not there', absent)
   await check('a group shares, commits and resumes', group)
+  await check('transactions', transactions)
+  await check('a second producer fences the first', fenced)
   await check('refusals', refusals)
   await check('configs', configs)
   await check('more partitions', morePartitions)
