@@ -21,7 +21,6 @@ use crate::wait::until;
 const IMAGE: &str = "klamm-tests/klamm";
 const ZOOKEEPER: &str = "klamm-tests/zookeeper";
 const BASE: &str = "debian:bookworm-slim";
-const BASE_URL: &str = "http://deb.debian.org/debian";
 
 /// What the image may weigh.
 const IMAGE_BYTES: u64 = 30_000_000;
@@ -158,7 +157,7 @@ fn base(scratch: &Path) -> Result<()> {
     }
     let (root, tar) = (scratch.join("root"), scratch.join("root.tar"));
     let mut command = Command::new(tool("debootstrap")?);
-    command.args(["--variant=minbase", "bookworm"]).arg(&root).arg(BASE_URL);
+    command.args(["--variant=minbase", "bookworm"]).arg(&root);
     proc::run(&mut command, b"", BUILD_LIMIT)?.ok()?;
     let mut command = Command::new("tar");
     proc::run(command.arg("-cf").arg(&tar).arg("-C").arg(&root).arg("."), b"", BUILD_LIMIT)?.ok()?;
