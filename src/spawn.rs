@@ -8,8 +8,9 @@
 //! lengthy        one current-thread runtime, once there is a use for it: connections whose request takes the processor for long
 //! blocking-0..m  plain threads, started when there is work, gone when idle: fsync, cold reads, recovery, deletion
 //! heavy-0..m     the same, for what takes the processor for long and holds nothing meanwhile: decompression
+//! quiet          plain threads with a low priority, one for a job: compaction
 //! ```
-//! `lengthy` and `heavy` have a lower priority than the others: a few bytes of one client can be work for seconds, and the
+//! `lengthy`, `heavy` and `quiet` have a lower priority than the others: a few bytes of one client can be work for seconds, and the
 //! kernel takes a processor from a thread that others are equal to only at its next tick.
 
 use std::any::Any;
@@ -65,6 +66,11 @@ pub trait Spawner: Send + Sync {
     fn blocking(&self, job: Job);
     /// On a bounded pool of its own, for what takes the processor for long. A job holds no lock.
     fn heavy(&self, job: Job) {
+        self.blocking(job);
+    }
+    /// As [`Spawner::blocking`], for long work that is to yield to all other: on a thread of its own with a low priority.
+    /// Without a thread to be had the job is dropped, undone.
+    fn quiet(&self, job: Job) {
         self.blocking(job);
     }
     /// How many threads each of the pools may have from now on; those beyond end when they are idle.
@@ -163,6 +169,11 @@ impl Spawner for Scope {
     fn heavy(&self, job: Job) {
         let on_panic = self.on_panic.clone();
         self.inner.heavy(Box::new(move || watched_job(job, &on_panic)));
+    }
+
+    fn quiet(&self, job: Job) {
+        let on_panic = self.on_panic.clone();
+        self.inner.quiet(Box::new(move || watched_job(job, &on_panic)));
     }
 
     fn set_blocking_threads(&self, threads: usize) {
@@ -360,6 +371,19 @@ impl Spawner for Threads {
 
     fn heavy(&self, job: Job) {
         Pool::run(&self.heavy, job);
+    }
+
+    fn quiet(&self, job: Job) {
+        let on_panic = self.on_panic.clone();
+        let run = move || {
+            Priority::Low.take();
+            watched_job(job, &on_panic);
+        };
+        if let Ok(join) = thread::Builder::new().name("quiet".to_owned()).spawn(run) {
+            let mut joins = self.joins.lock();
+            joins.retain(|join| !join.is_finished());
+            joins.push(join);
+        }
     }
 
     fn set_blocking_threads(&self, threads: usize) {

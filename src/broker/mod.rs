@@ -13,6 +13,7 @@
 //! nothing is closed in order, no clean marker is written, and [`run`] says why.
 
 mod advertised;
+mod cleaning;
 mod failover;
 mod halt;
 mod identity;
@@ -66,7 +67,7 @@ use crate::quota::Quotas;
 use crate::random::Random;
 use crate::replication::fetcher::Fetchers;
 use crate::replication::table::{PartitionTable, Surroundings, TopicConfigs};
-use crate::spawn::{Scope, Shutdown, ShutdownTrigger, Spawner};
+use crate::spawn::{Job, Scope, Shutdown, ShutdownTrigger, Spawner};
 use crate::storage::disk::Disk;
 use crate::storage::machine::Machine;
 use crate::storage::manager::{LogManager, ManagerError};
@@ -413,6 +414,7 @@ async fn start(parts: Parts, begun_ms: i64, halt: &Halt) -> Result<Running, RunE
         shutdown: shutdown.clone(),
     });
     timers::start(&spawner, &logs, &shutdown);
+    cleaning::start(&spawner, &logs, &shutdown);
     let server = Server::new(services, live.connections.clone(), spawner.clone());
     let addresses: Vec<String> = listeners.iter().map(|l| format!("{}://{}", l.name(), l.address())).collect();
     server.start(listeners).map_err(RunError::Listen)?;
@@ -453,6 +455,7 @@ impl Running {
     /// Ends without order: requests and tasks end where they are.
     async fn halt(self) {
         self.ending.request();
+        self.logs.stop_cleaning();
         self.server.begin_stop();
         self.fetchers.stop();
         self.controller.stop();
@@ -499,14 +502,30 @@ async fn blocking<T: Send + 'static>(
     spawner: &Arc<dyn Spawner>,
     job: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RunError> {
+    let (job, result) = answered(job);
+    spawner.blocking(job);
+    result.await.map_err(|_| RunError::Stopped)
+}
+
+/// The same with a low priority.
+async fn quiet<T: Send + 'static>(
+    spawner: &Arc<dyn Spawner>,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RunError> {
+    let (job, result) = answered(job);
+    spawner.quiet(job);
+    result.await.map_err(|_| RunError::Stopped)
+}
+
+fn answered<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> (Job, oneshot::Receiver<T>) {
     let (done, result) = oneshot::channel();
     let done = Mutex::new(Some(done));
-    spawner.blocking(Box::new(move || {
+    let job = move || {
         let result = job();
         if let Some(done) = done.lock().take() {
             // Nobody waits any more when the broker was stopped meanwhile.
             let _ = done.send(result);
         }
-    }));
-    result.await.map_err(|_| RunError::Stopped)
+    };
+    (Box::new(job), result)
 }

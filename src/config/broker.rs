@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::TopicConfig;
+use super::cleaner::CleanerConfig;
 use super::group::GroupConfig;
 use super::inter_broker::InterBrokerProtocol;
 use super::listeners::{Listener, SecurityProtocol};
@@ -84,6 +85,7 @@ pub struct BrokerConfig {
     pub fetch_max_bytes: i32,
     pub max_incremental_fetch_session_cache_slots: i32,
 
+    pub cleaner: CleanerConfig,
     pub log_retention_check_interval_ms: i64,
     pub log_initial_task_delay_ms: i64,
     pub log_flush_scheduler_interval_ms: i64,
@@ -176,6 +178,7 @@ impl Default for BrokerConfig {
             background_threads: 10,
             fetch_max_bytes: 57_671_680,
             max_incremental_fetch_session_cache_slots: 1000,
+            cleaner: CleanerConfig::default(),
             log_retention_check_interval_ms: 300_000,
             log_initial_task_delay_ms: 30_000,
             log_flush_scheduler_interval_ms: i64::MAX,

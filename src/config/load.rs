@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::cleaner::CleanerConfig;
 use super::def::{Key, State, Value};
 use super::error::{ConfigError, Warning};
 use super::group::GroupConfig;
@@ -184,6 +185,7 @@ fn build(values: &Values) -> Result<BrokerConfig, ConfigError> {
         background_threads: values.number("background.threads"),
         fetch_max_bytes: values.number("fetch.max.bytes"),
         max_incremental_fetch_session_cache_slots: values.number("max.incremental.fetch.session.cache.slots"),
+        cleaner: CleanerConfig::of(values),
         log_retention_check_interval_ms: values.number("log.retention.check.interval.ms"),
         log_initial_task_delay_ms: values.number("log.initial.task.delay.ms"),
         log_flush_scheduler_interval_ms: values.number("log.flush.scheduler.interval.ms"),

@@ -7,6 +7,7 @@
 //! ```
 
 pub mod broker;
+mod cleaner;
 pub mod def;
 pub mod dynamic;
 pub mod error;
@@ -25,6 +26,7 @@ pub mod transaction;
 mod values;
 
 pub use broker::BrokerConfig;
+pub use cleaner::CleanerConfig;
 pub use error::{ConfigError, Warning};
 pub use listeners::{Listener, SecurityProtocol};
 pub use load::key_of;

@@ -89,6 +89,14 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// For DOUBLE rows with a default.
+    pub(super) fn double(&self, key: &str) -> f64 {
+        match self.value(key) {
+            Some(Value::Double(value)) => value,
+            _ => 0.0,
+        }
+    }
+
     /// For rows with a default: the value, which the row's kind keeps within the type asked for.
     pub(super) fn number<T: TryFrom<i64> + Default>(&self, key: &'static str) -> T {
         self.long(key).and_then(|value| T::try_from(value).ok()).unwrap_or_default()

@@ -249,7 +249,11 @@ impl Log {
         }
         let mut active = self.active()?;
         if self.must_roll(writer, config, &active, bytes.len() as u64, max_timestamp, last, now_ms)? {
-            active = self.roll(writer, config, first, now_ms)?;
+            let base = self.next_base(first, last);
+            if base > self.log_end() {
+                self.sync_before_gap()?;
+            }
+            active = self.roll(writer, config, base, now_ms)?;
         }
         // The first batch may make the file.
         writer.names_unsynced |= active.is_empty();
@@ -269,6 +273,13 @@ impl Log {
         }
         self.log_end.store(last.0 + 1, Ordering::Release);
         Ok(())
+    }
+
+    /// Where a segment for offsets from `first` to `last` begins: at the log end, so that recovery can tell a gap that a
+    /// leader's cleaner made from a lost segment; at `first` where offsets do not reach so far.
+    fn next_base(&self, first: Offset, last: Offset) -> Offset {
+        let end = self.log_end();
+        if last - end <= i64::from(i32::MAX) { end } else { first }
     }
 
     /// Whether the next set belongs into a new segment.

@@ -20,6 +20,7 @@ use crate::types::{LeaderEpoch, Offset, TopicPartition};
 pub const RECOVERY_POINT: &str = "recovery-point-offset-checkpoint";
 pub const LOG_START_OFFSET: &str = "log-start-offset-checkpoint";
 pub const REPLICATION_OFFSET: &str = "replication-offset-checkpoint";
+pub const CLEANER_OFFSET: &str = "cleaner-offset-checkpoint";
 pub const LEADER_EPOCH: &str = "leader-epoch-checkpoint";
 
 /// Reads offsets per partition; no file is no entry.

@@ -10,19 +10,21 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::checkpoint::{self, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET};
+use super::checkpoint::{self, CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET};
 use super::disk::Disk;
 use crate::types::{Offset, TopicPartition};
 
 /// Offsets by partition.
 pub type Offsets = BTreeMap<TopicPartition, Offset>;
 
-/// The three of them.
+/// The four of them.
 #[derive(Debug)]
 pub struct Checkpoints {
     pub recovery_points: CheckpointFile,
     pub log_starts: CheckpointFile,
     pub high_watermarks: CheckpointFile,
+    /// Below it every key of a compacted log is there once.
+    pub cleaned: CheckpointFile,
 }
 
 impl Checkpoints {
@@ -32,12 +34,14 @@ impl Checkpoints {
             recovery_points: file(RECOVERY_POINT),
             log_starts: file(LOG_START_OFFSET),
             high_watermarks: file(REPLICATION_OFFSET),
+            cleaned: file(CLEANER_OFFSET),
         }
     }
 
     /// Whether any of them tells of `tp`.
     pub fn name(&self, tp: &TopicPartition) -> bool {
-        [&self.recovery_points, &self.log_starts, &self.high_watermarks].into_iter().any(|file| file.get(tp).is_some())
+        let files = [&self.recovery_points, &self.log_starts, &self.high_watermarks, &self.cleaned];
+        files.into_iter().any(|file| file.get(tp).is_some())
     }
 }
 
@@ -77,6 +81,18 @@ impl CheckpointFile {
         self.write(&now)?;
         *says = now;
         Ok(())
+    }
+
+    /// Has the file say `at` of a partition, or nothing.
+    pub fn set(&self, tp: &TopicPartition, at: Option<Offset>) -> io::Result<()> {
+        self.update(|says| {
+            let mut now = says.clone();
+            match at {
+                Some(at) => now.insert(tp.clone(), at),
+                None => now.remove(tp),
+            };
+            now
+        })
     }
 
     /// Has the file say no more than `to` of a partition it knows.

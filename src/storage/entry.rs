@@ -37,7 +37,7 @@ pub struct Entry {
     pub magic: i8,
     /// Epoch of the leader; [`LeaderEpoch::NONE`] before magic 2.
     pub leader_epoch: LeaderEpoch,
-    /// Largest record timestamp; -1 for none.
+    /// Largest record timestamp, as the head says; -1 for none.
     pub max_timestamp: i64,
     pub crc: u32,
     pub attributes: i16,
@@ -123,6 +123,14 @@ impl Entry {
                 }
             }
             _ => Parsed::Damaged(format!("magic {magic} at offset {offset}")),
+        }
+    }
+
+    /// Largest timestamp of a record that is there: the header that cleaning leaves of a batch tells of one that is gone.
+    pub fn largest_timestamp(&self) -> i64 {
+        match self.batch {
+            Some(batch) if batch.record_count == 0 => -1,
+            _ => self.max_timestamp,
         }
     }
 

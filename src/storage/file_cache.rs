@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
@@ -108,6 +108,31 @@ impl FileKind {
 /// Appended to the files of a segment that await removal.
 pub const DELETED: &str = ".deleted";
 
+/// What the name of a segment's file ends in while it is not the log's, or not any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suffix {
+    None,
+    /// Being written, to take the place of others.
+    Cleaned,
+    /// Whole, about to take the place of others.
+    Swap,
+    /// Awaits removal.
+    Deleted,
+}
+
+impl Suffix {
+    const ALL: [Suffix; 4] = [Suffix::None, Suffix::Cleaned, Suffix::Swap, Suffix::Deleted];
+
+    pub fn text(self) -> &'static str {
+        match self {
+            Suffix::None => "",
+            Suffix::Cleaned => ".cleaned",
+            Suffix::Swap => ".swap",
+            Suffix::Deleted => DELETED,
+        }
+    }
+}
+
 /// `00000000000000000042.log` and its like.
 pub fn file_name(base: Offset, extension: &str) -> String {
     format!("{:020}.{extension}", base.0)
@@ -119,7 +144,8 @@ pub struct LazyFile {
     home: Arc<FileHome>,
     base: Offset,
     kind: FileKind,
-    deleted: AtomicBool,
+    /// A [`Suffix`].
+    suffix: AtomicU8,
     file: ArcSwapOption<Opened>,
     used: AtomicBool,
 }
@@ -129,11 +155,15 @@ struct Opened(Arc<dyn DiskFile>);
 
 impl LazyFile {
     pub fn new(home: Arc<FileHome>, base: Offset, kind: FileKind) -> Arc<LazyFile> {
+        LazyFile::with_suffix(home, base, kind, Suffix::None)
+    }
+
+    pub fn with_suffix(home: Arc<FileHome>, base: Offset, kind: FileKind, suffix: Suffix) -> Arc<LazyFile> {
         Arc::new(LazyFile {
             home,
             base,
             kind,
-            deleted: AtomicBool::new(false),
+            suffix: AtomicU8::new(suffix as u8),
             file: ArcSwapOption::empty(),
             used: AtomicBool::new(false),
         })
@@ -144,11 +174,7 @@ impl LazyFile {
     }
 
     fn path_in(&self, dir: PathBuf) -> PathBuf {
-        let mut name = file_name(self.base, self.kind.extension());
-        if self.deleted.load(Ordering::Acquire) {
-            name += DELETED;
-        }
-        dir.join(name)
+        dir.join(file_name(self.base, self.kind.extension()) + self.suffix().text())
     }
 
     /// The file, which must exist.
@@ -177,22 +203,25 @@ impl LazyFile {
         Ok(opened)
     }
 
-    /// Gives the file its `.deleted` name. An absent file is left absent.
-    pub fn rename_to_deleted(&self) -> io::Result<()> {
+    /// Gives the file its name with another suffix. An absent file is left absent.
+    pub fn rename(&self, suffix: Suffix) -> io::Result<()> {
         let dir = self.home.path.write();
         let from = self.path_in(dir.clone());
-        let mut to = from.clone().into_os_string();
-        to.push(DELETED);
-        match self.home.disk.rename(&from, &PathBuf::from(to)) {
+        let to = dir.join(file_name(self.base, self.kind.extension()) + suffix.text());
+        match self.home.disk.rename(&from, &to) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             other => other?,
         }
-        self.deleted.store(true, Ordering::Release);
+        self.suffix.store(suffix as u8, Ordering::Release);
         Ok(())
     }
 
+    pub fn suffix(&self) -> Suffix {
+        Suffix::ALL.get(usize::from(self.suffix.load(Ordering::Acquire))).copied().unwrap_or(Suffix::None)
+    }
+
     pub fn is_deleted(&self) -> bool {
-        self.deleted.load(Ordering::Acquire)
+        self.suffix() == Suffix::Deleted
     }
 
     /// fsync of what was written, if anything ever was.
@@ -239,7 +268,7 @@ mod tests {
         for file in &files {
             assert_eq!(file.get().unwrap().len().unwrap(), 1);
         }
-        files[3].rename_to_deleted().unwrap();
+        files[3].rename(Suffix::Deleted).unwrap();
         files[3].close();
         assert!(files[3].get().is_ok(), "found under its new name");
         drop(files);

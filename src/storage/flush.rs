@@ -106,6 +106,16 @@ impl Log {
         Ok(!sealed_meanwhile)
     }
 
+    /// With the append lock held: what lies before a gap between two segments survives a power loss, so that recovery need
+    /// not ask what was there.
+    pub(super) fn sync_before_gap(&self) -> io::Result<()> {
+        let view = self.view.load();
+        let first = view.index_of(self.recovery_point()).unwrap_or(0);
+        view.segments.iter().skip(first).try_for_each(|segment| segment.sync(false))?;
+        let home = self.home();
+        home.disk.sync_dir(&home.path())
+    }
+
     /// Whether `flush.messages` asks for an fsync before what was just appended is acknowledged.
     /// `flush.ms` needs no caller: the manager's timer looks after it.
     pub fn needs_flush(&self, _now_ms: i64) -> bool {

@@ -20,6 +20,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use super::append::Checked;
 use super::checkpoint;
+use super::cleaner;
 use super::disk::DiskFile;
 use super::epoch_cache::EpochCache;
 use super::file_cache::FileHome;
@@ -201,6 +202,10 @@ pub struct Log {
     pub(super) writer: Mutex<Writer>,
     /// Held by whoever is in an fsync, so that two never do the same work.
     pub(super) flushing: Mutex<()>,
+    /// Held while cleaned segments take the place of others and while segments of the middle or the end go, so that neither
+    /// meets the other half way. Taken before `flushing` and `writer`.
+    pub(super) cleaning: Mutex<()>,
+    pub(super) cleaner: cleaner::Mark,
     /// Deleted or closed: nothing is written any more.
     pub(super) closed: AtomicBool,
 }

@@ -1,14 +1,17 @@
 //! All logs of a broker over all its log directories: load, create, delete, checkpoints, retention, offline directories.
 //!
-//! Loading and the orderly stop live in `loading`, what the timer asks for in `due`, moves between directories in `moves`,
+//! Loading and the orderly stop live in `loading`, what the timer asks for in `due`, compaction in `cleaning`, moves between
+//! directories in `moves`,
 //! where new logs go in `places`, which lives of the broker are over in `sessions`.
 
+mod cleaning;
 mod due;
 mod loading;
 mod moves;
 mod places;
 mod sessions;
 
+pub use self::cleaning::CleanOutcome;
 pub use moves::{CopyLimit, MoveError};
 
 use std::collections::{BTreeMap, HashSet};
@@ -20,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
+use self::cleaning::Cleaning;
 use self::due::Due;
 use self::moves::Moves;
 use self::places::Places;
@@ -80,6 +84,7 @@ pub struct LogManager {
     moves: Mutex<Moves>,
     copy_limit: OnceLock<Arc<dyn CopyLimit>>,
     places: Mutex<Places>,
+    cleaning: Cleaning,
 }
 
 impl std::fmt::Debug for LogManager {
@@ -143,6 +148,7 @@ impl LogManager {
     /// What it goes by from now on: when producers are forgotten, how many threads load. What has begun goes on as it is.
     pub fn set_config(&self, config: Arc<BrokerConfig>) {
         self.config.store(config);
+        self.tell_cleaners();
     }
 
     /// Locks the directories and reads `meta.properties`; loads nothing yet. The ids are `None` on fresh directories.
@@ -210,6 +216,7 @@ impl LogManager {
             moves: Mutex::default(),
             copy_limit: OnceLock::new(),
             places: Mutex::default(),
+            cleaning: Cleaning::default(),
         })
     }
 
@@ -270,6 +277,11 @@ impl LogManager {
 
     fn unlock(&self) {
         self.dirs.iter().for_each(|state| state.dir.unlock(true));
+    }
+
+    #[cfg(test)]
+    pub(in crate::storage) fn wall_ms(&self) -> i64 {
+        self.around.clock.wall_ms()
     }
 
     pub fn get(&self, tp: &TopicPartition) -> Option<Arc<Log>> {
@@ -362,6 +374,7 @@ impl LogManager {
             recovery_point: None,
             log_start: None,
             high_watermark: None,
+            cleaned: None,
             clean,
             home_durable: durable,
             fresh: false,
@@ -413,7 +426,9 @@ impl LogManager {
         let Some(log) = self.logs.write().remove(tp) else { return Ok(()) };
         let path = log.home().path();
         let renamed = log.dir().join(partition_dir::delete_name(tp, self.around.random.uuid()));
-        // Whoever appends or syncs is done before, and nobody begins after: a path taken before the rename leads nowhere.
+        // Whoever cleans, appends or syncs is done before, and nobody begins after: a path taken before the rename leads
+        // nowhere.
+        let _cleaning = log.cleaning.lock();
         let _flushing = log.flushing.lock();
         let writer = log.writer.lock();
         log.closed.store(true, Ordering::Release);

@@ -78,6 +78,7 @@ pub mod producer_state;
 
 mod append;
 mod check_window;
+mod cleaner;
 mod flush;
 pub mod log;
 mod lookup;

@@ -66,10 +66,15 @@ impl PartitionFiles {
         self.deleted.iter().try_for_each(|name| remove(name))?;
         // A `.cleaned` beside means the set of `.swap` files from there on is not complete: the originals still are.
         if let Some(first_cleaned) = self.cleaned.iter().map(|(base, _)| *base).min() {
+            let before = self.swap.len();
             for (_, name) in self.swap.iter().filter(|(base, _)| *base >= first_cleaned) {
                 remove(name)?;
             }
             self.swap.retain(|(base, _)| *base < first_cleaned);
+            if self.swap.len() < before {
+                // One that came back without a `.cleaned` beside would take an original's place.
+                disk.sync_dir(&dir)?;
+            }
         }
         self.cleaned.iter().try_for_each(|(_, name)| remove(name))?;
         let swapped = !self.swap.is_empty();
@@ -87,6 +92,10 @@ impl PartitionFiles {
                     remove(&file_name(base, kind.extension()))?;
                 }
             }
+        }
+        if swapped {
+            // The old names are gone before the new files get them: a start after this one would remove those.
+            disk.sync_dir(&dir)?;
         }
         for (_, name) in &self.swap {
             disk.rename(&dir.join(name), &dir.join(name.trim_end_matches(".swap")))?;

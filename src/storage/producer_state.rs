@@ -351,7 +351,8 @@ impl ProducerStates {
         let state = self.producers.entry(batch.producer_id).or_default();
         state.set_epoch(batch.producer_epoch);
         state.coordinator_epoch = marker.coordinator_epoch;
-        state.last_timestamp_ms = batch.base_timestamp;
+        // Its one record's time; the base timestamp may be a delete horizon.
+        state.last_timestamp_ms = batch.max_timestamp;
         let first_offset = state.txn_first_offset.take()?;
         self.open.remove(&first_offset);
         self.unreplicated.insert(first_offset, batch.last_offset());

@@ -31,7 +31,7 @@ use super::partition_files::PartitionFiles;
 use super::producer_state::ProducerStates;
 use super::segment::Segment;
 use super::view::LogView;
-use super::{atomic_file, checkpoint, producer_snapshot};
+use super::{atomic_file, checkpoint, cleaner, producer_snapshot};
 use crate::config::TopicConfig;
 use crate::types::{Offset, TopicId, TopicPartition};
 
@@ -45,6 +45,7 @@ pub struct LoadParams {
     pub recovery_point: Option<Offset>,
     pub log_start: Option<Offset>,
     pub high_watermark: Option<Offset>,
+    pub cleaned: Option<Offset>,
     /// The last stop was orderly.
     pub clean: bool,
     /// `partition.metadata` is there and durable.
@@ -85,7 +86,8 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
         None => Offset::ZERO,
         Some(_) => match first_to_check {
             Some(first) => {
-                let gaps_below = if params.config.cleanup_compact { Offset(i64::MAX) } else { recovery_point };
+                // What a cleaner made was synced before its checkpoint named it.
+                let gaps_below = recovery_point.max(params.cleaned.unwrap_or(Offset::ZERO));
                 loading.recover(&mut segments, first, gaps_below, recovery_point)?
             }
             None => match segments[segments.len() - 1].next_offset() {
@@ -160,6 +162,8 @@ pub fn load(log_dir: &Arc<LogDir>, home: Arc<FileHome>, params: LoadParams) -> i
         writing_epochs: Mutex::new(()),
         writer: Mutex::new(writer),
         flushing: Mutex::new(()),
+        cleaning: Mutex::new(()),
+        cleaner: cleaner::Mark::default(),
         closed: AtomicBool::new(false),
     };
     let no_epochs = log.epochs.read().entries().is_empty();
@@ -260,7 +264,9 @@ impl Loading<'_> {
     /// Walks every batch from segment `first` on, checks those that reach `trusted`; returns the log end, `None` when a
     /// trusted batch proved damaged. What follows the first unsound batch goes; so
     /// does a segment at or past `gaps_below` that does not begin where the one before it ends: a power loss can take
-    /// the end of a file and leave the next file, and a log may lose only its end.
+    /// the end of a file and leave the next file, and a log may lose only its end. Compaction leaves no such gap: the last
+    /// batch of a segment stays, and a follower's next segment begins where the log ends, unless the gap is wider than a
+    /// segment can be, and then all before it was synced first.
     fn walk(
         &mut self,
         segments: &mut Vec<Arc<Segment>>,
@@ -275,7 +281,8 @@ impl Loading<'_> {
         let mut next = base;
         let mut sound = segments.len();
         for (at, segment) in segments.iter().enumerate().skip(first) {
-            if at > first && segment.base() > next && segment.base() > gaps_below {
+            let is_wide = segments[..at].last().is_none_or(|before| !before.can_hold(segment.base()));
+            if at > first && segment.base() > next && segment.base() > gaps_below && !is_wide {
                 tracing::warn!(
                     "dropping {} and what follows: the log before it ends at {next}",
                     segment.log().path().display()

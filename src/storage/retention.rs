@@ -16,7 +16,6 @@ impl Log {
         self.online()?;
         let config = self.config.load();
         let mut gone = self.delete_oldest(now_ms, "below the log start", |_, next, log_start| next <= log_start)?;
-        // The cleaner looks after compacted topics that also delete.
         if !config.cleanup_delete {
             return Ok(gone);
         }
@@ -55,6 +54,7 @@ impl Log {
         why: &str,
         mut goes: impl FnMut(&Segment, Offset, Offset) -> bool,
     ) -> io::Result<Vec<Arc<Segment>>> {
+        let _cleaning = self.cleaning.lock();
         let mut writer = self.writer.lock();
         let view = self.view.load_full();
         let (log_start, high_watermark, log_end) = (self.log_start(), self.high_watermark(), self.log_end());

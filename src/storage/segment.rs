@@ -22,7 +22,7 @@ pub use self::recent::Located;
 use self::recent::Recent;
 use super::disk::DiskFile;
 use super::entry::{Entry, HeadScanner};
-use super::file_cache::{DELETED, FileHome, FileKind, LazyFile, file_name};
+use super::file_cache::{DELETED, FileHome, FileKind, LazyFile, Suffix, file_name};
 use super::offset_index::{OffsetEntry, OffsetIndex};
 use super::time_index::TimeIndex;
 use super::txn_index::TxnIndex;
@@ -86,6 +86,18 @@ impl Segment {
         now_ms: i64,
     ) -> Segment {
         let file = |kind| LazyFile::new(home.clone(), base, kind);
+        Segment::of_files(home, base, len, has_txn_index, index_interval, now_ms, &file)
+    }
+
+    fn of_files(
+        home: &Arc<FileHome>,
+        base: Offset,
+        len: u64,
+        has_txn_index: bool,
+        index_interval: u64,
+        now_ms: i64,
+        file: &dyn Fn(FileKind) -> Arc<LazyFile>,
+    ) -> Segment {
         let (offset_file, time_file, txn_file) =
             (file(FileKind::OffsetIndex), file(FileKind::TimeIndex), file(FileKind::TxnIndex));
         Segment {
@@ -128,17 +140,30 @@ impl Segment {
         now_ms: i64,
     ) -> io::Result<Segment> {
         let segment = Segment::open(home, base, 0, false, index_interval, now_ms);
-        let file = segment.log.create()?;
+        segment.make_file(preallocate)?;
+        Ok(segment)
+    }
+
+    /// A new, empty segment with `.cleaned` names, to take the place of others one day.
+    pub fn create_cleaned(home: &Arc<FileHome>, base: Offset, index_interval: u64, now_ms: i64) -> io::Result<Segment> {
+        let file = |kind| LazyFile::with_suffix(home.clone(), base, kind, Suffix::Cleaned);
+        let segment = Segment::of_files(home, base, 0, false, index_interval, now_ms, &file);
+        segment.make_file(None)?;
+        Ok(segment)
+    }
+
+    fn make_file(&self, preallocate: Option<u64>) -> io::Result<()> {
+        let file = self.log.create()?;
         if file.len()? > 0 {
             file.set_len(0)?;
         }
-        for index in [segment.offsets.file(), segment.times.file(), segment.txns.file()] {
+        for index in [self.offsets.file(), self.times.file(), self.txns.file()] {
             index.remove()?;
         }
         if let Some(len) = preallocate {
             file.set_len(len)?;
         }
-        Ok(segment)
+        Ok(())
     }
 
     pub fn base(&self) -> Offset {
@@ -228,8 +253,8 @@ impl Segment {
         if position == 0 {
             tail.first_timestamp_ms = Some(entry.max_timestamp);
         }
-        if entry.max_timestamp > tail.max_timestamp_ms {
-            tail.max_timestamp_ms = entry.max_timestamp;
+        if entry.largest_timestamp() > tail.max_timestamp_ms {
+            tail.max_timestamp_ms = entry.largest_timestamp();
             tail.max_timestamp_offset = entry.last_offset;
         }
         if tail.bytes_since_index_entry > self.index_interval {
@@ -294,8 +319,8 @@ impl Segment {
             let file = self.log.get()?;
             let mut heads = HeadScanner::new(file.as_ref(), start, found.position);
             while let Some((_, entry)) = heads.next_entry()? {
-                if entry.max_timestamp > tail.max_timestamp_ms {
-                    tail.max_timestamp_ms = entry.max_timestamp;
+                if entry.largest_timestamp() > tail.max_timestamp_ms {
+                    tail.max_timestamp_ms = entry.largest_timestamp();
                     tail.max_timestamp_offset = entry.last_offset;
                 }
             }
@@ -513,12 +538,22 @@ impl Segment {
 
     /// First half of deletion: every file gets its `.deleted` name, the producer snapshot at the base too.
     pub fn rename_to_deleted(&self) -> io::Result<()> {
-        self.files().iter().try_for_each(|file| file.rename_to_deleted())?;
+        self.rename(Suffix::Deleted)?;
         let snapshot = self.home.path().join(file_name(self.base, "snapshot"));
         match self.home.disk.rename(&snapshot, &super::atomic_file::with_suffix(&snapshot, DELETED)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => Ok(()),
         }
+    }
+
+    /// Gives its own files names with another suffix. Nobody opens them meanwhile.
+    pub fn rename(&self, suffix: Suffix) -> io::Result<()> {
+        self.files().iter().try_for_each(|file| file.rename(suffix))
+    }
+
+    /// When the file counts as last written, for retention of records without timestamps, ms since the epoch.
+    pub fn set_modified_ms(&self, ms: i64) -> io::Result<()> {
+        self.home.disk.set_modified_ms(&self.log.path(), ms)
     }
 
     /// Second half: the files are gone.

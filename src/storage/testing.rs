@@ -11,8 +11,9 @@ use crate::clock::ManualClock;
 use crate::config::{BrokerConfig, TopicConfig};
 use crate::random::SeededRandom;
 use crate::types::{BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition};
-use crate::wire::batch::{HEADER_LEN, LOG_OVERHEAD, stamp};
-use crate::wire::compression::DECOMPRESSED_MAX;
+use crate::wire::batch::{Batch, BatchBuilder, BatchOptions, HEADER_LEN, LOG_OVERHEAD, Records, stamp};
+use crate::wire::compression::{Codec, DECOMPRESSED_MAX, Scratch, decompress};
+use crate::wire::legacy::{InnerMessages, Message};
 
 /// Who sends a batch: producer id, epoch, base sequence.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,69 @@ pub fn batch_of(count: i32, timestamp_ms: i64, value_len: usize, sender: Option<
         records.extend(body);
     }
     finish(count, timestamp_ms, &records, sender, false)
+}
+
+/// Key, and value unless it is a tombstone.
+pub type Row = (String, Option<String>);
+
+/// A batch of records with keys, each with a header of its own; timestamps rise by one.
+pub fn keyed(rows: &[Row], timestamp_ms: i64, options: BatchOptions) -> Vec<u8> {
+    let mut batch = BatchBuilder::new(options).unwrap();
+    for (at, (key, value)) in (0..).zip(rows) {
+        let value = value.as_ref().map(|value| value.as_bytes());
+        let of = format!("{key}@{at}");
+        batch.append(timestamp_ms + at, Some(key.as_bytes()), value, &[(b"of", Some(of.as_bytes()))]).unwrap();
+    }
+    batch.finish().unwrap()
+}
+
+/// A record as a log holds it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stored {
+    pub offset: Offset,
+    pub timestamp_ms: i64,
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
+    pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// The records in one batch or message, whatever its magic and codec.
+pub fn records_in(bytes: &[u8]) -> Vec<Stored> {
+    let owned = |field: Option<&[u8]>| field.map(<[u8]>::to_vec);
+    let of_message = |message: &Message<'_>| Stored {
+        offset: message.offset,
+        timestamp_ms: message.timestamp,
+        key: owned(message.key),
+        value: owned(message.value),
+        headers: Vec::new(),
+    };
+    if bytes[16] < 2 {
+        let message = Message::parse(bytes).unwrap();
+        if message.codec().unwrap() == Codec::None {
+            return vec![of_message(&message)];
+        }
+        let (mut scratch, mut found) = (Scratch::default(), Vec::new());
+        let mut inner = InnerMessages::new(message, &mut scratch).unwrap();
+        while let Some(message) = inner.next_message().unwrap() {
+            found.push(of_message(&message));
+        }
+        return found;
+    }
+    let batch = Batch::parse(bytes).unwrap();
+    assert!(batch.crc_matches());
+    let mut payload = Vec::new();
+    let codec = batch.header.codec().unwrap();
+    decompress(codec, 2, batch.payload(), DECOMPRESSED_MAX, &mut Scratch::default(), &mut payload).unwrap();
+    let records = Records::new(&batch.header, &payload).map(|record| record.unwrap());
+    records
+        .map(|record| Stored {
+            offset: record.offset(&batch.header),
+            timestamp_ms: record.timestamp(&batch.header),
+            key: owned(record.key),
+            value: owned(record.value),
+            headers: record.headers().map(|header| (header.key.to_vec(), owned(header.value))).collect(),
+        })
+        .collect()
 }
 
 /// An end marker.

@@ -17,6 +17,7 @@ impl Log {
         if to.0 < 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cannot truncate to offset {to}")));
         }
+        let _cleaning = self.cleaning.lock();
         let mut writer = self.writer.lock();
         self.online()?;
         let cut = self.cut(&mut writer, to);
@@ -25,6 +26,7 @@ impl Log {
 
     /// Removes everything; the log starts again, empty, at `at`.
     pub fn truncate_fully_and_start_at(&self, at: Offset) -> io::Result<()> {
+        let _cleaning = self.cleaning.lock();
         let mut writer = self.writer.lock();
         self.online()?;
         let now_ms = self.log_dir().now_ms();
@@ -53,6 +55,7 @@ impl Log {
         // Readers lose sight of the end before it goes.
         self.recovery_point.fetch_min(to.0, Ordering::AcqRel);
         self.log_dir().checkpoints().recovery_points.lower(&self.tp, to)?;
+        self.log_dir().checkpoints().cleaned.lower(&self.tp, to)?;
         self.promise_no_more_than(to)?;
         self.lower_end(to);
         self.view.store(Arc::new(LogView { segments: kept.to_vec() }));
@@ -102,6 +105,7 @@ impl Log {
         let checkpoints = log_dir.checkpoints();
         checkpoints.recovery_points.lower(&self.tp, at)?;
         checkpoints.log_starts.lower(&self.tp, at)?;
+        checkpoints.cleaned.lower(&self.tp, at)?;
         for segment in &view.segments {
             segment.rename_to_deleted()?;
             segment.remove()?;

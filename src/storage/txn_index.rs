@@ -115,6 +115,16 @@ impl TxnIndex {
         Ok(())
     }
 
+    /// Fills an index without entries.
+    pub fn fill(&self, list: Vec<AbortedTxn>) -> io::Result<()> {
+        if !list.is_empty() {
+            let bytes: Vec<u8> = list.iter().flat_map(AbortedTxn::encode).collect();
+            self.file.create()?.write_all_at(&bytes, 0)?;
+        }
+        *self.entries.lock() = Some(Arc::new(list));
+        Ok(())
+    }
+
     /// Removes the entries whose marker is at or past `from`.
     pub fn truncate(&self, from: Offset) -> io::Result<()> {
         let list = self.all()?;

@@ -13,30 +13,29 @@ pub(super) const KEYS: &[Key] = &[
     int("compression.zstd.level").default("3").between(-131072, 22).cluster_wide()
         .implemented("Level used when the broker compresses with zstd."),
     long("log.cleaner.backoff.ms").default("15000").min(0).cluster_wide()
-        .not_yet("Milliseconds the cleaner rests when no log needs cleaning."),
+        .implemented("Milliseconds the cleaner rests when no log needs cleaning."),
     long("log.cleaner.dedupe.buffer.size").default("134217728").cluster_wide()
-        .not_yet("Bytes of memory for the cleaner's map of keys, over all its threads."),
+        .implemented("Bytes of memory for the cleaner's map of keys, over all its threads."),
     long("log.cleaner.delete.retention.ms").default("86400000").min(0).cluster_wide()
-        .not_yet("Milliseconds a tombstone stays readable after it was compacted."),
+        .implemented("Milliseconds a tombstone stays readable after it was compacted."),
     boolean("log.cleaner.enable").default("true")
-        .not_yet("Whether compacted topics are cleaned."),
+        .implemented("Whether compacted topics are cleaned."),
     double("log.cleaner.io.buffer.load.factor").default("0.9").cluster_wide()
-        .not_yet("How full the cleaner's map of keys may become, as a fraction."),
+        .implemented("How full the cleaner's map of keys may become, as a fraction."),
     int("log.cleaner.io.buffer.size").default("524288").min(0).cluster_wide()
-        .not_yet("Bytes of the cleaner's read and write buffers, over all its threads."),
+        .implemented("Bytes of the cleaner's read and write buffers, over all its threads."),
     double("log.cleaner.io.max.bytes.per.second").default("1.7976931348623157E308").cluster_wide()
-        .not_yet("Bytes the cleaner may read and write per second."),
+        .implemented("Bytes the cleaner may read and write per second."),
     long("log.cleaner.max.compaction.lag.ms").default("9223372036854775807").min(1).cluster_wide()
-        .not_yet("Milliseconds after which a record of a compacted topic must become cleanable."),
+        .implemented("Milliseconds after which a record of a compacted topic must become cleanable."),
     double("log.cleaner.min.cleanable.ratio").default("0.5").check(Check::BetweenDoubles(0.0, 1.0)).cluster_wide()
-        .not_yet("Share of uncleaned bytes from which a compacted log is worth cleaning."),
+        .implemented("Share of uncleaned bytes from which a compacted log is worth cleaning."),
     long("log.cleaner.min.compaction.lag.ms").default("0").min(0).cluster_wide()
-        .not_yet("Milliseconds a record of a compacted topic stays untouched."),
+        .implemented("Milliseconds a record of a compacted topic stays untouched."),
     int("log.cleaner.threads").default("1").min(0).cluster_wide()
-        .not_yet("Threads that clean compacted logs."),
+        .implemented("Threads that clean compacted logs."),
     list("log.cleanup.policy").default("delete").each_of(&["compact", "delete"]).cluster_wide()
-        .implemented("What happens to old segments: delete by age and size, compact by key, or both. Compaction is stored \
-            but does not run yet."),
+        .implemented("What happens to old segments: delete by age and size, compact by key, or both."),
     string("log.dir").default("/tmp/kafka-logs").high()
         .implemented("The directory of the logs, if log.dirs is unset."),
     long("log.dir.failure.timeout.ms").default("30000").min(1).low()

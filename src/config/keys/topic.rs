@@ -6,8 +6,7 @@ use super::*;
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     list("cleanup.policy").default("delete").each_of(&["compact", "delete"])
-        .implemented("What happens to old segments: delete by age and size, compact by key, or both. Compaction is stored \
-            but does not run yet."),
+        .implemented("What happens to old segments: delete by age and size, compact by key, or both."),
     int("compression.gzip.level").default("-1").check(Check::MinusOneOr(1, 9))
         .implemented("Level used when the broker compresses this topic with gzip; -1 is the codec's own default."),
     int("compression.lz4.level").default("9").between(1, 17)
@@ -17,7 +16,7 @@ pub(super) const KEYS: &[Key] = &[
     int("compression.zstd.level").default("3").between(-131072, 22)
         .implemented("Level used when the broker compresses this topic with zstd."),
     long("delete.retention.ms").default("86400000").min(0)
-        .not_yet("Milliseconds a tombstone stays readable after it was compacted."),
+        .implemented("Milliseconds a tombstone stays readable after it was compacted."),
     long("file.delete.delay.ms").default("60000").min(0)
         .implemented("Milliseconds between taking a segment out of its log and removing the file."),
     long("flush.messages").default("9223372036854775807").min(1)
@@ -36,7 +35,7 @@ pub(super) const KEYS: &[Key] = &[
         .not_yet("Milliseconds records stay local once their segment is copied to remote storage; -2 means \
             retention.ms."),
     long("max.compaction.lag.ms").default("9223372036854775807").min(1)
-        .not_yet("Milliseconds after which a record must become cleanable."),
+        .implemented("Milliseconds after which a record must become cleanable."),
     int("max.message.bytes").default("1048588").min(0)
         .implemented("Largest record batch accepted, in bytes as sent, compressed or not."),
     boolean("message.downconversion.enable").default("true").low()
@@ -55,9 +54,9 @@ pub(super) const KEYS: &[Key] = &[
     string("message.timestamp.type").default("CreateTime").one_of(&["CreateTime", "LogAppendTime"])
         .implemented("Whether records keep the producer's timestamp or get the time of their arrival."),
     double("min.cleanable.dirty.ratio").default("0.5").check(Check::BetweenDoubles(0.0, 1.0))
-        .not_yet("Share of uncleaned bytes from which the log is worth cleaning."),
+        .implemented("Share of uncleaned bytes from which the log is worth cleaning."),
     long("min.compaction.lag.ms").default("0").min(0)
-        .not_yet("Milliseconds a record stays untouched by compaction."),
+        .implemented("Milliseconds a record stays untouched by compaction."),
     int("min.insync.replicas").default("1").min(1)
         .implemented("In-sync replicas a write with acks=all needs; with fewer it is refused."),
     boolean("preallocate").default("false")

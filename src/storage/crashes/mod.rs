@@ -15,6 +15,8 @@
 //! With `KLAMM_LONG_CRASHES` set every recovery is cut short at every change, and the next one too; without it those of
 //! the strictest disk at every second crash, once.
 //!
+//! Of a compacted log it is a selection of what was appended, with the last record of each key.
+//!
 //! What is left out: bytes that change by themselves, see `damage`.
 
 mod model;
@@ -43,7 +45,7 @@ impl Script {
     fn begin(&self) -> (SimDisk, Model) {
         let disk = SimDisk::new(Arc::new(ManualClock::at(1_000_000)));
         let mut model = Model::default();
-        let ended = Player::new(&disk, self.retention_bytes, &mut model).play(self.before);
+        let ended = Player::new(&disk, self, &mut model).play(self.before);
         assert_eq!(ended.done, Ok(()), "{}", self.name);
         // The process is killed; what was not synced stays so.
         (disk.fork(), model)
@@ -51,7 +53,7 @@ impl Script {
 
     fn play(&self, disk: &SimDisk, model: &Model) -> (Model, Ended) {
         let mut model = model.clone();
-        let ended = Player::new(disk, self.retention_bytes, &mut model).play(self.steps);
+        let ended = Player::new(disk, self, &mut model).play(self.steps);
         (model, ended)
     }
 }
@@ -73,7 +75,7 @@ impl Judge<'_> {
         }
         self.recovers(model, disk.fork(), what);
         if again > 0 {
-            let start = |disk: &SimDisk| drop(world(disk, self.script.retention_bytes).start());
+            let start = |disk: &SimDisk| drop(self.script.world(disk).start());
             let mut left = Vec::new();
             at_every_change(disk, Stop::PowerLost, start, |at, stopped, ()| {
                 let what = |outcome| format!("{what}; the next start stops at {at}, {outcome}");
@@ -84,7 +86,7 @@ impl Judge<'_> {
     }
 
     fn start(&self, disk: &SimDisk, what: &str) -> (LogManager, Option<Arc<Log>>) {
-        let manager = world(disk, self.script.retention_bytes).start().unwrap_or_else(|e| panic!("{what}: {e}"));
+        let manager = self.script.world(disk).start().unwrap_or_else(|e| panic!("{what}: {e}"));
         let log = manager.get(&TopicPartition::new("t", 0));
         (manager, log)
     }
@@ -93,7 +95,7 @@ impl Judge<'_> {
         let was_stopped = disk.tree().contains_key(Path::new("/logs/.kafka_cleanshutdown"));
         let (manager, log) = self.start(&disk, what);
         let Some(log) = log else {
-            let world = world(&disk, self.script.retention_bytes);
+            let world = self.script.world(&disk);
             model.check(&world.log(&manager, "t").unwrap(), &format!("{what}, made anew"));
             return;
         };
@@ -117,8 +119,12 @@ impl Judge<'_> {
 
         let mut model = model.goes_on_with(&second);
         let disk = again.fork();
-        let steps = [Step::Append(1), Step::Flush, Step::Append(1), Step::Tasks, Step::Tasks, Step::Stop];
-        let ended = Player::new(&disk, self.script.retention_bytes, &mut model).play(&steps);
+        let mut steps = vec![Step::Append(1), Step::Flush, Step::Append(1)];
+        if self.script.compact {
+            steps.extend([Step::Append(4), Step::Replicate, Step::Clean]);
+        }
+        steps.extend([Step::Tasks, Step::Tasks, Step::Stop]);
+        let ended = Player::new(&disk, self.script, &mut model).play(&steps);
         assert_eq!(ended.done, Ok(()), "{what}, then used");
         let awaits_removal = |path: &PathBuf| path.to_string_lossy().contains("delete");
         let left = disk.tree().into_keys().find(awaits_removal);

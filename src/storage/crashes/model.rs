@@ -1,11 +1,11 @@
 //! What a script did to a log, and what every disk after it must still hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::storage::append::control_marker;
 use crate::storage::entry::{Entry, Parsed};
 use crate::storage::log::Log;
-use crate::storage::testing::batches;
+use crate::storage::testing::{Stored, batches, records_in};
 use crate::types::{LeaderEpoch, Offset};
 
 /// Whole batches in order, by base offset.
@@ -25,6 +25,8 @@ pub struct Model {
     /// Nor one above this.
     greatest_start: Offset,
     high_watermarks: Vec<Offset>,
+    /// Records may have given way to later ones of their keys.
+    compacted: bool,
     /// The leader's.
     pub epoch: i32,
     appended: i64,
@@ -64,6 +66,10 @@ impl Model {
 
     pub fn is_flushed(&mut self) {
         self.flushed.clone_from(&self.acknowledged);
+    }
+
+    pub fn is_compacted(&mut self) {
+        self.compacted = true;
     }
 
     pub fn replicated_to(&mut self, high_watermark: Offset) {
@@ -140,10 +146,40 @@ impl Model {
                 || self.high_watermarks.contains(&high_watermark),
             "{what}: high watermark {high_watermark} was never one"
         );
-        self.check_batches(&found, start, offsets.log_end, what);
-        check_epochs(log, &found, what);
-        check_producers(log, &found, what);
+        if self.compacted {
+            self.check_selection(&found, offsets.log_end, what);
+            for (base, bytes) in &found {
+                assert_eq!(log.epoch_for_offset(*base), entry(bytes).leader_epoch, "{what}: epoch at {base}");
+            }
+        } else {
+            self.check_batches(&found, start, offsets.log_end, what);
+            check_epochs(log, &found, what);
+        }
+        check_producers(log, &found, self.compacted, what);
         check_lookups(log, &found, what);
+    }
+
+    /// In order, nothing that was not appended, of each key the last record, and all that reaches beyond what was flushed.
+    fn check_selection(&self, found: &Batches, end: Offset, what: &str) {
+        let mut next = Offset::ZERO;
+        for (base, bytes) in found {
+            assert!(*base >= next, "{what}: {base} where {next} was due");
+            next = entry(bytes).last_offset + 1;
+        }
+        let least = self.flushed.last().map_or(Offset::ZERO, |(_, bytes)| entry(bytes).last_offset + 1);
+        assert!(end >= least, "{what}: flushed up to {least}, and the log ends at {end}");
+        let there = found.iter().flat_map(|(_, bytes)| data(bytes)).collect::<BTreeSet<_>>();
+        let is_selection = |whole: &&Batches| {
+            let whole: Vec<_> = whole.iter().filter(|(_, bytes)| entry(bytes).last_offset < end).cloned().collect();
+            let all: BTreeSet<_> = whole.iter().flat_map(|(_, bytes)| data(bytes)).collect();
+            let mut last = BTreeMap::new();
+            for stored in visible(&whole) {
+                last.insert(stored.key.clone(), stored);
+            }
+            there.is_subset(&all) && last.into_values().all(|stored| there.contains(&stored))
+        };
+        let known = self.branches.iter().chain([&self.acknowledged]).find(is_selection);
+        assert!(known.is_some(), "{what}: {} are no selection of what was appended", shown(found));
     }
 
     fn check_batches(&self, found: &Batches, start: Offset, end: Offset, what: &str) {
@@ -167,6 +203,28 @@ impl Model {
     }
 }
 
+/// Records that are no marker.
+fn data(bytes: &[u8]) -> Vec<Stored> {
+    if entry(bytes).batch.is_some_and(|batch| batch.is_control()) { Vec::new() } else { records_in(bytes) }
+}
+
+/// The records of `whole` that are not in an aborted transaction.
+fn visible(whole: &Batches) -> Vec<Stored> {
+    let (mut kept, mut open) = (Vec::new(), Vec::new());
+    for (_, bytes) in whole {
+        let Some(batch) = entry(bytes).batch else { continue };
+        match control_marker(&batch, bytes) {
+            Some(marker) if marker.commit => kept.append(&mut open),
+            Some(_) => open.clear(),
+            None if batch.is_transactional() => open.extend(data(bytes)),
+            None => kept.extend(data(bytes)),
+        }
+    }
+    kept.append(&mut open);
+    kept.sort_by_key(|stored| stored.offset);
+    kept
+}
+
 fn shown(found: &Batches) -> String {
     let each = found.iter().map(|(base, bytes)| format!("{base}/{}", entry(bytes).leader_epoch));
     format!("[{}]", each.collect::<Vec<_>>().join(" "))
@@ -188,7 +246,7 @@ fn check_epochs(log: &Log, found: &Batches, what: &str) {
 }
 
 /// Each producer stands where its last batch left it, and what is aborted is known as such.
-fn check_producers(log: &Log, found: &Batches, what: &str) {
+fn check_producers(log: &Log, found: &Batches, compacted: bool, what: &str) {
     let producers: BTreeMap<_, _> = log.producers().into_iter().collect();
     let (mut last, mut open, mut aborted) = (BTreeMap::new(), None, Vec::new());
     for (base, bytes) in found {
@@ -214,7 +272,9 @@ fn check_producers(log: &Log, found: &Batches, what: &str) {
     for first in aborted.into_iter().filter(|first| *first >= offsets.log_start) {
         let read = log.read(first, offsets.log_end, 1 << 20, true).expect("readable");
         let listed = log.aborted_transactions(first, &read).expect("readable");
-        assert!(listed.iter().any(|txn| txn.first_offset == first), "{what}: {listed:?} lacks the abort from {first}");
+        // Compaction may have taken its first batches.
+        let is_it = |begins: Offset| begins == first || compacted && begins <= first;
+        assert!(listed.iter().any(|txn| is_it(txn.first_offset)), "{what}: {listed:?} lacks the abort from {first}");
     }
 }
 
@@ -230,10 +290,21 @@ pub fn check_lookups(log: &Log, found: &Batches, what: &str) {
             slice.file.read_exact_at(&mut there, slice.position).expect("readable");
             assert_eq!(&there, bytes, "{what}: read at {offset}");
         }
-        if !batch.batch.is_some_and(|batch| batch.is_control()) {
-            let by_time = log.offset_for_timestamp(batch.max_timestamp, end).expect("readable");
+        if batch.batch.is_some_and(|batch| batch.is_control()) {
+            continue;
+        }
+        // Of one time and whole, where nothing was compacted: then it may as well be damaged.
+        let first = match batch.batch.filter(|batch| batch.base_timestamp == batch.max_timestamp) {
+            Some(batch) => Some((batch.max_timestamp, (*base).max(start))),
+            None => {
+                let first = records_in(bytes).into_iter().find(|stored| stored.offset >= start);
+                first.map(|stored| (stored.timestamp_ms, stored.offset))
+            }
+        };
+        if let Some((timestamp_ms, offset)) = first {
+            let by_time = log.offset_for_timestamp(timestamp_ms, end).expect("readable");
             let by_time = by_time.map(|found| found.offset);
-            assert_eq!(by_time, Some((*base).max(start)), "{what}: by timestamp {}", batch.max_timestamp);
+            assert_eq!(by_time, Some(offset), "{what}: by timestamp {timestamp_ms}");
         }
     }
 }

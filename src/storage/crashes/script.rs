@@ -7,9 +7,9 @@ use crate::clock::ManualClock;
 use crate::sim::disk::SimDisk;
 use crate::storage::log::{AppendParams, Log, Origin};
 use crate::storage::manager::LogManager;
-use crate::storage::testing::{Sender, World, batch_of, client, marker};
+use crate::storage::testing::{Row, Sender, World, batch_of, client, keyed, marker};
 use crate::types::{LeaderEpoch, Offset};
-use crate::wire::batch::stamp;
+use crate::wire::batch::{BatchOptions, stamp};
 
 /// One thing done to the log of `t-0`, or to the directory it lies in.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub enum Step {
     Append(u32),
     /// So many batches as a follower takes them.
     Follow(u32),
+    /// One that begins so many offsets behind the log end: a leader has compacted what lay there.
+    FollowBehind(i64),
     /// A new leader epoch begins at the log end.
     Epoch(i32),
     /// A batch inside a transaction.
@@ -28,6 +30,8 @@ pub enum Step {
     Flush,
     /// The high watermark reaches the log end.
     Replicate,
+    /// The cleaner comes by.
+    Clean,
     /// Truncation by so many offsets.
     Cut(i64),
     /// Truncation of everything; the log begins again there.
@@ -49,10 +53,16 @@ pub struct Script {
     /// Done with the disk stopping at every change.
     pub steps: &'static [Step],
     pub retention_bytes: i64,
+    /// The topic is compacted: of five keys, whose records take turns.
+    pub compact: bool,
+}
+
+const fn compacted(name: &'static str, before: &'static [Step], steps: &'static [Step]) -> Script {
+    Script { name, before, steps, retention_bytes: -1, compact: true }
 }
 
 const fn script(name: &'static str, before: &'static [Step], steps: &'static [Step]) -> Script {
-    Script { name, before, steps, retention_bytes: -1 }
+    Script { name, before, steps, retention_bytes: -1, compact: false }
 }
 
 use Step::*;
@@ -104,6 +114,7 @@ pub const SCRIPTS: &[Script] = &[
         before: &[Append(10), Flush, Replicate, Tasks],
         steps: &[Append(8), Replicate, Tasks, Append(2), Tasks],
         retention_bytes: 1600,
+        compact: false,
     },
     script(
         "deletion of the partition, and another of its name",
@@ -112,7 +123,55 @@ pub const SCRIPTS: &[Script] = &[
     ),
     script("a stop with nothing done since a recovery", &[Append(6), Flush, Append(1)], &[Stop, Stop, Tasks]),
     script("orderly stops", &[Append(6), Flush, Stop], &[Append(2), Stop, Append(3), Replicate, Stop, Tasks]),
+    compacted(
+        "compaction of what is flushed",
+        &[Append(14), Flush, Replicate, Tasks],
+        &[Clean, Append(1), Flush, Tasks],
+    ),
+    compacted("compaction of what is not", &[Append(2)], &[Append(12), Replicate, Clean, Append(1), Tasks]),
+    compacted(
+        "compaction again and again, and a start between",
+        &[Append(10), Replicate, Clean, Append(3)],
+        &[Append(6), Replicate, Clean, Stop, Append(7), Replicate, Clean, Tasks],
+    ),
+    compacted(
+        "compaction of aborted transactions",
+        &[Append(1), Begin, Append(3), Abort, Begin, Commit, Append(4), Replicate],
+        &[Clean, Begin, Abort, Append(6), Replicate, Clean, Tasks],
+    ),
+    compacted(
+        "a follower of what was compacted",
+        &[Follow(3), FollowBehind(7)],
+        &[
+            FollowBehind(5),
+            Follow(2),
+            FollowBehind(1),
+            FollowBehind(9),
+            Flush,
+            FollowBehind(3),
+            Follow(2),
+            FollowBehind(1 << 31),
+            Follow(3),
+            Flush,
+            FollowBehind(20),
+        ],
+    ),
+    compacted(
+        "truncation behind what was compacted",
+        &[Append(14), Flush, Replicate, Clean, Tasks],
+        &[Cut(3), Epoch(1), Append(9), Replicate, Clean, Flush, Tasks],
+    ),
 ];
+
+impl Script {
+    pub fn world(&self, disk: &SimDisk) -> World {
+        let mut world = world(disk, self.retention_bytes);
+        world.topic.cleanup_compact = self.compact;
+        world.topic.cleanup_delete = !self.compact;
+        world.topic.min_cleanable_dirty_ratio = 0.0;
+        world
+    }
+}
 
 /// A player has the script's model, and the process while it runs.
 pub struct Player<'a> {
@@ -139,8 +198,8 @@ pub struct Ended {
 }
 
 impl<'a> Player<'a> {
-    pub fn new(disk: &SimDisk, retention_bytes: i64, model: &'a mut Model) -> Player<'a> {
-        Player { model, world: world(disk, retention_bytes), manager: None }
+    pub fn new(disk: &SimDisk, script: &Script, model: &'a mut Model) -> Player<'a> {
+        Player { model, world: script.world(disk), manager: None }
     }
 
     /// Plays until a step fails.
@@ -163,7 +222,8 @@ impl<'a> Player<'a> {
             Begin => self.append(&log, 9, true)?,
             Abort => self.marker(&log, false)?,
             Commit => self.marker(&log, true)?,
-            Follow(count) => (0..count).try_for_each(|_| self.follow(&log))?,
+            Follow(count) => (0..count).try_for_each(|_| self.follow(&log, 0))?,
+            FollowBehind(gap) => self.follow(&log, gap)?,
             Epoch(epoch) => {
                 self.model.epoch = epoch;
                 log.assign_epoch(LeaderEpoch(epoch)).map_err(|e| text(&e))?;
@@ -173,6 +233,13 @@ impl<'a> Player<'a> {
                 self.model.is_flushed();
             }
             Replicate => self.model.replicated_to(log.set_high_watermark(log.log_end())),
+            Clean => {
+                self.model.is_compacted();
+                manager.clean_dirtiest();
+                if manager.any_offline() {
+                    return Err("offline".to_owned());
+                }
+            }
             Cut(by) => {
                 let to = log.log_end() + -by;
                 self.model.will_be_cut(to);
@@ -216,7 +283,11 @@ impl<'a> Player<'a> {
         let known = log.producers().into_iter().find(|(known, _)| *known == id);
         let sequence = known.map_or(0, |(_, state)| state.last_sequence() + 1);
         let sender = Sender { id, epoch: 0, sequence, transactional };
-        let bytes = batch_of(2, self.model.next_timestamp(), 20, Some(sender));
+        let timestamp_ms = self.model.next_timestamp();
+        let bytes = match self.world.topic.cleanup_compact {
+            true => of_five_keys(timestamp_ms, sender),
+            false => batch_of(2, timestamp_ms, 20, Some(sender)),
+        };
         self.lead(log, bytes, client(self.model.epoch, 1_000_000))
     }
 
@@ -234,12 +305,32 @@ impl<'a> Player<'a> {
         self.model.is_appended(end, bytes, appended.map(drop).map_err(|e| e.to_string()))
     }
 
-    fn follow(&mut self, log: &Log) -> Result<(), String> {
-        let end = log.log_end();
-        let mut bytes = batch_of(2, self.model.next_timestamp(), 20, None);
+    fn follow(&mut self, log: &Log, gap: i64) -> Result<(), String> {
+        let end = log.log_end() + gap;
+        let timestamp_ms = self.model.next_timestamp();
+        let mut bytes = match self.world.topic.cleanup_compact {
+            true => {
+                self.model.is_compacted();
+                of_five_keys(timestamp_ms, Sender { id: -1, epoch: -1, sequence: -1, transactional: false })
+            }
+            false => batch_of(2, timestamp_ms, 20, None),
+        };
         stamp::set_base_offset(&mut bytes, end);
         stamp::set_leader_epoch(&mut bytes, LeaderEpoch(self.model.epoch));
         let appended = log.append_as_follower(&bytes, 1_000_000);
         self.model.is_appended(end, bytes, appended.map(drop).map_err(|e| e.to_string()))
     }
+}
+
+/// Two records with the keys whose turn it is.
+fn of_five_keys(timestamp_ms: i64, sender: Sender) -> Vec<u8> {
+    let row = |at: i64| -> Row { (format!("k{}", (2 * timestamp_ms + at) % 5), Some(format!("{timestamp_ms}.{at}"))) };
+    let options = BatchOptions {
+        producer_id: sender.id,
+        producer_epoch: sender.epoch,
+        base_sequence: sender.sequence,
+        transactional: sender.transactional,
+        ..BatchOptions::default()
+    };
+    keyed(&[row(0), row(1)], 10 * timestamp_ms, options)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sim::disk::SimDisk;
 use crate::storage::atomic_file;
-use crate::storage::checkpoint::{LEADER_EPOCH, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET};
+use crate::storage::checkpoint::{CLEANER_OFFSET, LEADER_EPOCH, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET};
 use crate::storage::disk::{Disk, Open};
 
 /// A disk between two starts.
@@ -14,7 +14,9 @@ impl Damaged<'_> {
     /// Files of the partition, unless the name belongs to the log directory.
     fn path(name: &str) -> PathBuf {
         match name {
-            RECOVERY_POINT | LOG_START_OFFSET | REPLICATION_OFFSET | MARKER | META => Path::new("/logs").join(name),
+            RECOVERY_POINT | LOG_START_OFFSET | REPLICATION_OFFSET | CLEANER_OFFSET | MARKER | META => {
+                Path::new("/logs").join(name)
+            }
             _ => Path::new("/logs/t-0").join(name),
         }
     }
@@ -161,5 +163,26 @@ pub const DAMAGES: &[(&str, fn(&Damaged<'_>))] = &[
         let bytes = d.bytes("00000000000000000000.log");
         d.write("00000000000000000000.log.swap", &bytes);
     }),
+    ("cleaned indexes without a log", |d| {
+        d.write("00000000000000000008.index.cleaned", &[1; 8]);
+        d.write("00000000000000000008.timeindex.cleaned", &[1; 12]);
+    }),
+    ("a cleaned segment half renamed", |d| {
+        let bytes = d.bytes("00000000000000000000.log");
+        d.write("00000000000000000000.log.swap", &bytes[..bytes.len() / 2]);
+        d.write("00000000000000000000.index.cleaned", &[1; 8]);
+    }),
+    ("a cleaned segment beside what it replaces", |d| {
+        let mut bytes = d.bytes("00000000000000000000.log");
+        bytes.extend(d.bytes(SEALED));
+        d.write("00000000000000000000.log.swap", &bytes);
+    }),
+    ("a cleaned index in its place, the log not yet", |d| {
+        let bytes = d.bytes("00000000000000000000.log");
+        d.remove("00000000000000000000.log");
+        d.write("00000000000000000000.log.swap", &bytes);
+    }),
+    ("cleaner checkpoint of garbage", |d| d.write(CLEANER_OFFSET, b"what")),
+    ("cleaner checkpoint beyond the end", |d| d.write(CLEANER_OFFSET, b"0\n1\nt 0 900\n")),
     ("a file of unknown name", |d| d.write("notes.txt", b"keep")),
 ];

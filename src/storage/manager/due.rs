@@ -15,6 +15,7 @@ enum Kind {
     RecoveryPoint,
     LogStart,
     HighWatermark,
+    Cleaned,
 }
 
 /// When each task runs next, monotonic milliseconds.
@@ -139,12 +140,16 @@ impl LogManager {
 
     fn run_retention(&self, logs: &[Arc<Log>]) {
         let wall_ms = self.around.clock.wall_ms();
-        for log in logs {
-            match log.apply_retention(wall_ms) {
-                Ok(gone) if gone.is_empty() => {}
-                Ok(gone) => self.remove_later(&log.log_dir(), log.config().file_delete_delay_ms, Gone::Segments(gone)),
-                Err(e) => tracing::warn!("retention of {} ends early: {e}", log.tp),
-            }
+        // Cleaners look after what is compacted.
+        let cleaned = |log: &Log| self.config.load().cleaner.enable && log.config().cleanup_compact;
+        logs.iter().filter(|log| !cleaned(log)).for_each(|log| self.retain(log, wall_ms));
+    }
+
+    pub(super) fn retain(&self, log: &Log, wall_ms: i64) {
+        match log.apply_retention(wall_ms) {
+            Ok(gone) if gone.is_empty() => {}
+            Ok(gone) => self.remove_later(&log.log_dir(), log.config().file_delete_delay_ms, Gone::Segments(gone)),
+            Err(e) => tracing::warn!("retention of {} ends early: {e}", log.tp),
         }
     }
 
@@ -166,9 +171,9 @@ impl LogManager {
         state.removals.lock().iter().map(|removal| removal.due_ms).min().unwrap_or(i64::MAX)
     }
 
-    /// All three checkpoint files, now.
+    /// All checkpoint files, now.
     pub(super) fn write_checkpoints(&self, state: &DirState) {
-        for kind in [Kind::RecoveryPoint, Kind::LogStart, Kind::HighWatermark] {
+        for kind in [Kind::RecoveryPoint, Kind::LogStart, Kind::HighWatermark, Kind::Cleaned] {
             self.checkpoint(state, kind);
         }
     }
@@ -181,6 +186,7 @@ impl LogManager {
             Kind::RecoveryPoint => &checkpoints.recovery_points,
             Kind::LogStart => &checkpoints.log_starts,
             Kind::HighWatermark => &checkpoints.high_watermarks,
+            Kind::Cleaned => &checkpoints.cleaned,
         };
         // Not locked while the disk is waited for: who makes a log elsewhere looks at it. Nothing is ever added.
         let left_alone = state.kept.lock().left_alone.clone();
@@ -192,6 +198,8 @@ impl LogManager {
                     Kind::RecoveryPoint => Some(log.recovery_point()),
                     Kind::LogStart => Some(log.log_start()).filter(|start| *start > log.first_segment_base()),
                     Kind::HighWatermark => Some(log.checkpointed_high_watermark()),
+                    // Written by each pass; what is no log's any more goes.
+                    Kind::Cleaned => says.get(&log.tp).copied(),
                 };
                 now.extend(offset.map(|offset| (log.tp.clone(), offset)));
             }

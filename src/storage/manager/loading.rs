@@ -96,7 +96,7 @@ impl LogManager {
         let mut kept = state.kept.lock();
         *kept = Kept { was_clean: clean_marker::take(disk, path)?, ..Kept::default() };
         let checkpoints = state.dir.checkpoints();
-        for file in [&checkpoints.recovery_points, &checkpoints.log_starts] {
+        for file in [&checkpoints.recovery_points, &checkpoints.log_starts, &checkpoints.cleaned] {
             file.read().unwrap_or_else(|e| tracing::warn!("{e}; going on without it"));
         }
         checkpoints.high_watermarks.read()?;
@@ -168,6 +168,7 @@ impl LogManager {
             recovery_point: checkpoints.recovery_points.get(tp),
             log_start: checkpoints.log_starts.get(tp),
             high_watermark: checkpoints.high_watermarks.get(tp),
+            cleaned: checkpoints.cleaned.get(tp),
             ..self.params(tp, id, config, state.kept.lock().was_clean, home_durable)
         };
         let home = FileHome::new(self.around.disk.clone(), self.around.cache.clone(), path);
@@ -178,6 +179,7 @@ impl LogManager {
     pub fn close(&self) {
         let _closing = self.closing.write();
         self.stop_moves();
+        self.stop_cleaning();
         for state in &self.dirs {
             let loaded = state.kept.lock().loaded;
             if loaded {
@@ -213,6 +215,7 @@ impl LogManager {
 impl Log {
     /// Everything on the disk as a Kafka expects it after an orderly stop: trimmed indexes, a snapshot at the log end.
     pub(in crate::storage) fn close(&self) -> io::Result<()> {
+        let _cleaning = self.cleaning.lock();
         self.online()?;
         let active = self.active()?;
         let (indexes, names) = {

@@ -133,6 +133,8 @@ impl LogManager {
         let path = state.dir.path().join(name);
         let begun = self.begin_copy(state, &path, &log);
         let future = begun.inspect_err(|source| state.dir.fail(source, &format!("{tp} cannot be copied there")))?;
+        // A pass over the log is done, or sees the copy and gives up.
+        let _cleaning = log.cleaning.lock();
         let mut moves = self.moves.lock();
         moves.futures.insert(tp.clone(), Arc::new(future));
         moves.waiting.push_back(tp.clone());
@@ -154,6 +156,11 @@ impl LogManager {
     /// The copy of a log that is being moved.
     pub fn future(&self, tp: &TopicPartition) -> Option<Arc<Log>> {
         self.moves.lock().futures.get(tp).cloned()
+    }
+
+    /// Whether the log is being copied, and is not to be cleaned meanwhile.
+    pub(super) fn is_being_moved(&self, tp: &TopicPartition) -> bool {
+        self.moves.lock().futures.contains_key(tp)
     }
 
     /// All copies.
@@ -355,6 +362,7 @@ impl LogManager {
         let params = LoadParams {
             log_start: kept(&checkpoints.log_starts),
             high_watermark: kept(&checkpoints.high_watermarks),
+            cleaned: kept(&checkpoints.cleaned),
             ..self.params(tp, id, config, false, true)
         };
         recovery::load(&state.dir, home, params).map(Some)

@@ -113,6 +113,12 @@ impl<'a, 's> RecordStream<'a, 's> {
     /// The next record whole, in `buffer`, whose old content goes. `None` when all records were there and nothing else was.
     /// One that is larger than [`held_bytes_max`](crate::wire::compression::held_bytes_max) of the payload is an error.
     pub fn next_record<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<Option<Record<'b>>, StreamError> {
+        Ok(self.next_encoded(buffer)?.map(|(_, record)| record))
+    }
+
+    /// The same, with the bytes it was read from.
+    #[allow(clippy::type_complexity)]
+    pub fn next_encoded<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<Option<(&'b [u8], Record<'b>)>, StreamError> {
         if !self.begin()? {
             return Ok(None);
         }
@@ -128,7 +134,8 @@ impl<'a, 's> RecordStream<'a, 's> {
             let read = bytes.len();
             self.advance(read);
         }
-        Ok(Some(Record::take(&mut &buffer[..])?))
+        let encoded = &buffer[..];
+        Ok(Some((encoded, Record::take(&mut &*encoded)?)))
     }
 
     /// Reads the next record's length; false at the end.

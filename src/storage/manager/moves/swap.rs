@@ -4,12 +4,11 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use super::super::{Gone, LogManager};
-use crate::storage::checkpoint_file::CheckpointFile;
 use crate::storage::log::{Log, Writer};
 use crate::storage::log_dir::LogDir;
 use crate::storage::partition_dir;
 use crate::storage::producer_snapshot;
-use crate::types::{Offset, TopicPartition};
+use crate::types::TopicPartition;
 
 impl LogManager {
     /// Puts the copy in the log's place. Appends wait for its end, reads do not. The lock of changes is held.
@@ -17,6 +16,7 @@ impl LogManager {
         let (from, to) = (log.log_dir(), future.log_dir());
         let noted = note(tp, log, future, &to);
         noted.inspect_err(|error| to.fail(error, &format!("the checkpoints cannot tell of {tp}")))?;
+        let _cleaning = log.cleaning.lock();
         let _flushing = log.flushing.lock();
         let mut writer = log.writer.lock();
         log.online()?;
@@ -74,20 +74,13 @@ impl LogManager {
 /// Has the checkpoints of the new directory tell of the log before it is there: until they are written by their timers, a
 /// start would bring back what DeleteRecords deleted, and would believe what they say of an earlier stay.
 fn note(tp: &TopicPartition, log: &Log, future: &Log, to: &LogDir) -> io::Result<()> {
-    let says = |file: &CheckpointFile, at: Option<Offset>| {
-        file.update(|says| {
-            let mut now = says.clone();
-            match at {
-                Some(at) => now.insert(tp.clone(), at),
-                None => now.remove(tp),
-            };
-            now
-        })
-    };
     let (offsets, checkpoints) = (log.offsets(), to.checkpoints());
-    says(&checkpoints.recovery_points, Some(future.recovery_point()))?;
-    says(&checkpoints.high_watermarks, Some(log.checkpointed_high_watermark()))?;
-    says(&checkpoints.log_starts, Some(offsets.log_start).filter(|start| *start > future.first_segment_base()))
+    checkpoints.recovery_points.set(tp, Some(future.recovery_point()))?;
+    checkpoints.high_watermarks.set(tp, Some(log.checkpointed_high_watermark()))?;
+    // Nothing was cleaned while it was copied.
+    checkpoints.cleaned.set(tp, log.log_dir().checkpoints().cleaned.get(tp))?;
+    let log_start = Some(offsets.log_start).filter(|start| *start > future.first_segment_base());
+    checkpoints.log_starts.set(tp, log_start)
 }
 
 /// Has the copy keep what is not in its records: where it begins if it has none, and producers whose records are deleted.
