@@ -94,6 +94,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::single_range_in_vec_init)] // One group is meant.
     fn offsets_stay_within_reach_of_the_base() {
         let far = i64::from(i32::MAX);
         let groups = |end: i64, bytes| group(&members(&[(0, 1, 0), (10, bytes, 0)]), Offset(end), LIMITS);

@@ -358,6 +358,9 @@ fn a_tombstone_is_there_for_as_long_as_its_horizon_says_and_no_longer() {
     run.check();
 }
 
+/// Appends records of these keys and values.
+type Append<'a> = &'a mut dyn FnMut(&mut Run, &[(&str, Option<&str>)]);
+
 #[test]
 fn messages_of_old_formats_are_compacted() {
     for (magic, codec) in [(0, Codec::None), (1, Codec::None), (0, Codec::Gzip), (1, Codec::Gzip), (1, Codec::Snappy)] {
@@ -374,7 +377,7 @@ fn messages_of_old_formats_are_compacted() {
         };
         append(&mut run, &[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]);
         append(&mut run, &[("a", None), ("d", Some("4")), ("b", Some("5"))]);
-        let fill = |run: &mut Run, append: &mut dyn FnMut(&mut Run, &[(&str, Option<&str>)])| {
+        let fill = |run: &mut Run, append: Append<'_>| {
             let sealed = run.log.log_end();
             let long = "x".repeat(100);
             while run.log.view.load().active().unwrap().base() < sealed {

@@ -112,6 +112,9 @@ fn a_cut_makes_what_comes_after_it_dirty() {
     assert_eq!(clean, 3);
 }
 
+/// Done to a log while it is cleaned.
+type Act<'a> = &'a dyn Fn(&LogManager, &Log);
+
 #[test]
 fn a_pass_gives_up_when_its_log_is_cut_deleted_or_moved() {
     use crate::storage::cleaner::pass::{Means, Pace, PassError};
@@ -131,7 +134,7 @@ fn a_pass_gives_up_when_its_log_is_cut_deleted_or_moved() {
         }
     }
     let means = Means { map_bytes: 2400, load_factor: 0.9, buffer_bytes: 100, secret: (1, 2) };
-    let acts: [(&str, &dyn Fn(&LogManager, &Log)); 4] = [
+    let acts: [(&str, Act<'_>); 4] = [
         ("cut", &|_, log| log.truncate_to(Offset(12)).unwrap()),
         ("cut and written again", &|_, log| {
             log.truncate_to(Offset(12)).unwrap();
