@@ -21,21 +21,24 @@ pub fn cluster(on: &On) -> Result<Cluster> {
 
 impl Play<'_> {
     pub(super) fn deaths(&mut self) -> Result<()> {
-        self.dies("a leader", |_| Ok(1))?;
-        self.dies("a follower", |_| Ok(3))?;
-        for _ in 0..3 {
-            self.dies("the controller", Cluster::controller)?;
+        self.dies(1, "a leader", |_| Ok(1))?;
+        self.dies(2, "a follower", |_| Ok(3))?;
+        for number in 3..=5 {
+            self.dies(number, "the controller", Cluster::controller)?;
         }
         self.nobody_dies()
     }
 
-    fn dies(&mut self, who: &str, which: impl FnOnce(&Cluster) -> Result<i32>) -> Result<()> {
+    /// `number`: which death of these it is.
+    fn dies(&mut self, number: u32, who: &str, which: impl FnOnce(&Cluster) -> Result<i32>) -> Result<()> {
         let id = which(&self.cluster)?;
+        // The controller may be one that has died before.
+        let name = format!("made-{number}-without-{id}");
         self.step(&format!("kill -9 of {who}, whose session lasts"), |cluster, load| {
             cluster.kill(&[id])?;
             load.await_flow()?;
             cluster.await_isr(&LOADED, &others(id))?;
-            admin::create_topic(cluster, &format!("made-without-{id}"), &[&others(id)], &[])
+            admin::create_topic(cluster, &name, &[&others(id)], &[])
         })?;
         let lasts = self.zookeeper.has(&format!("/brokers/ids/{id}"))?;
         ensure!(lasts, "the session of broker {id} was over before all went on");
