@@ -53,20 +53,25 @@ pub fn fetch(command: impl Fn() -> Command) -> Result<()> {
     bail!("{last}")
 }
 
-/// The jars named by `java/POM/pom.xml`, with everything they need.
+/// The jars named by `java/POM/pom.xml`, with everything they need. `clients-VERSION` is that version of what
+/// `java/clients/pom.xml` names.
 pub fn jars(pom: &str) -> Result<PathBuf> {
     let mvn = tool("mvn")?;
-    let file = sources().join("java").join(pom).join("pom.xml");
+    let clients = pom.strip_prefix(CLIENTS);
+    let file = sources().join("java").join(clients.map_or(pom, |_| "clients")).join("pom.xml");
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     made(pom, &text, |dir| {
         fetch(|| {
             let mut command = Command::new(&mvn);
             command.args(["-q", "-B", "-f"]).arg(&file).arg("dependency:copy-dependencies");
             command.arg("-DincludeScope=runtime").arg(format!("-DoutputDirectory={}", dir.display()));
+            command.args(clients.map(|version| format!("-Dclients={version}")));
             command
         })
     })
 }
+
+const CLIENTS: &str = "clients-";
 
 /// A Python environment with exactly these packages.
 pub fn venv(name: &str, packages: &[&str]) -> Result<PathBuf> {

@@ -87,7 +87,8 @@ fn restarted(result: Result<()>) -> String {
     }
 }
 
-fn verdict(line: &str) -> Option<(String, Verdict)> {
+/// What a line of the program says became of which check.
+pub fn verdict(line: &str) -> Option<(String, Verdict)> {
     let (kind, rest) = line.split_once(' ')?;
     let (name, why) = rest.split_once(": ").unwrap_or((rest, ""));
     match kind {

@@ -9,6 +9,7 @@ mod cli;
 mod cli_groups;
 mod cluster;
 mod durability;
+mod exactly_once;
 mod franz_go;
 mod fuzz;
 mod group_kills;
@@ -41,7 +42,7 @@ use crate::twin;
 pub const ALL: &[Lane] = &[
     Lane { name: "kcat", what: "kcat 1.7.1 as Debian ships it", run: kcat::lane },
     Lane { name: "rdkafka", what: "a recent librdkafka through the rdkafka crate", run: librdkafka::lane },
-    Lane { name: "java", what: "Java kafka-clients 3.9.1 and 4.1.0", run: java::lane },
+    Lane { name: "java", what: "Java kafka-clients 3.9.1 and 4.1.0, transactions of 0.11 to 4.2", run: java::lane },
     Lane { name: "tools", what: "Kafka's own command line tools, on the broker and on its files", run: tools::lane },
     Lane {
         name: "tools-twin",
@@ -73,6 +74,11 @@ pub const ALL: &[Lane] = &[
         name: "rdkafka-suite",
         what: "the rdkafka crate's own integration tests (full form only)",
         run: suites::rdkafka,
+    },
+    Lane {
+        name: "streams",
+        what: "Kafka Streams 3.9.1 counts exactly once on three brokers that are killed (full form only)",
+        run: exactly_once::streams,
     },
     Lane {
         name: "twin",

@@ -37,6 +37,7 @@ pub use kgo::{lane as kgo, three as kgo_three};
 pub use librdkafka::{lane as librdkafka, three as librdkafka_three};
 pub use rdkafka::lane as rdkafka;
 pub use sarama::lane as sarama;
+pub use several::on_three;
 
 /// What became of one unit.
 struct Finding {
