@@ -37,7 +37,7 @@ pub struct Server {
     quotas: Arc<ConnectionQuotas>,
     /// Connections that wait to be closed.
     turned_away: AtomicUsize,
-    ebb: Ebb,
+    ebb: Arc<Ebb>,
     spawner: Arc<dyn Spawner>,
     stop: Mutex<Option<ShutdownTrigger>>,
     next_id: AtomicU64,
@@ -69,7 +69,7 @@ impl Server {
             shared: Shared { services, read_buffers: Arc::default(), file_buffers: Arc::default(), budget, shutdown },
             quotas,
             turned_away: AtomicUsize::new(0),
-            ebb: Ebb::default(),
+            ebb: Arc::default(),
             spawner,
             stop: Mutex::new(Some(trigger)),
             next_id: AtomicU64::new(0),
@@ -227,9 +227,14 @@ impl Server {
             }
             drop(visit);
             if server.ebb.went() {
+                // It may end meanwhile, and its ports and threads with it.
+                let there = Arc::downgrade(&server);
+                drop(server);
                 tokio::time::sleep(ebb::PAUSE).await;
-                let there = server.clone();
-                server.spawner.blocking(Box::new(move || there.ebb.look()));
+                if let Some(server) = there.upgrade() {
+                    let ebb = server.ebb.clone();
+                    server.spawner.blocking(Box::new(move || ebb.look()));
+                }
             }
         });
         match at {

@@ -1,7 +1,7 @@
-//! Kafka Streams 3.9.1 with `exactly_once_v2`, on three brokers that are killed under it in turn: what comes out is what
-//! went in.
+//! Kafka Streams with `exactly_once_v2`, and Connect with exactly-once sources, of 3.9.1, on three brokers that are killed
+//! under them in turn: what comes out is what went in.
 //!
-//! The program is asked as [`checks`] says, with `kill` in place of `restart`: standard input answers `back` when the
+//! The programs are asked as [`checks`] says, with `kill` in place of `restart`: standard input answers `back` when the
 //! broker serves again and every replica of the coordinators' topics is in sync, or why not.
 
 use std::time::Duration;
@@ -27,10 +27,14 @@ pub fn streams(run: &mut Run) -> Result<()> {
     play(run, "Streams", "streams-3.9.1", "20000")
 }
 
+pub fn connect(run: &mut Run) -> Result<()> {
+    play(run, "Connect", "connect-3.9.1", "8000")
+}
+
 /// Runs `java/CLASS.java` against the jars of a POM.
 fn play(run: &mut Run, class: &str, pom: &str, records: &str) -> Result<()> {
     if !run.full() {
-        // It takes a hundred megabytes of jars, and minutes.
+        // Each takes some hundred megabytes of jars and of memory, and minutes.
         return Ok(());
     }
     let class_path = cache::java_program(&format!("{class}.java"), pom)?;

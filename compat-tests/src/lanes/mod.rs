@@ -81,6 +81,11 @@ pub const ALL: &[Lane] = &[
         run: exactly_once::streams,
     },
     Lane {
+        name: "connect",
+        what: "Connect 3.9.1 with an exactly-once source, the same way (full form only)",
+        run: exactly_once::connect,
+    },
+    Lane {
         name: "twin",
         what: "the same bytes to a real Kafka 3.9.1, answers compared field by field",
         run: twin::lane,
