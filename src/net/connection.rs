@@ -241,7 +241,13 @@ async fn one_request(
     if reader.api_key().and_then(ApiKey::from_code).is_some_and(ApiKey::is_of_controller) {
         still_there(stream).await?;
     }
-    if standing.may_cost.load(Ordering::Relaxed) && standing.at == Thread::Data {
+    // A first fetch comes where followers are served, who do not stand.
+    let in_line = match standing.at {
+        Thread::Data => true,
+        Thread::Replicas => connection.of_follower.get() != Some(&true),
+        Thread::Control | Thread::Lengthy => false,
+    };
+    if in_line && standing.may_cost.load(Ordering::Relaxed) {
         line::stand().await;
     }
     standing.serving.store(true, Ordering::Relaxed);
