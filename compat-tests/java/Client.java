@@ -15,26 +15,9 @@ import org.apache.kafka.common.serialization.*;
  * The Java client: producer, assigned consumer, admin. Compiled against each version it runs with.
  * Arguments: BOOTSTRAP PREFIX RECORDS. Prints "ok NAME" or "FAIL NAME: why" for each check.
  */
-public class Client {
-    interface Check { void run() throws Exception; }
-
-    static String bootstrap, prefix;
+public class Client extends Checks {
+    static String prefix;
     static int records;
-
-    static void check(String name, Check check) {
-        try {
-            check.run();
-            System.out.println("ok " + name);
-        } catch (Throwable error) {
-            Throwable cause = error;
-            while (cause instanceof ExecutionException && cause.getCause() != null) cause = cause.getCause();
-            System.out.println("FAIL " + name + ": " + String.valueOf(cause).replace('\n', ' '));
-        }
-    }
-
-    static void want(boolean right, Object what) {
-        if (!right) throw new AssertionError(String.valueOf(what));
-    }
 
     static void fails(Class<? extends Exception> kind, KafkaFuture<?> future) throws Exception {
         try {
@@ -44,13 +27,6 @@ public class Client {
             return;
         }
         throw new AssertionError("no " + kind.getSimpleName());
-    }
-
-    static Properties properties(String... pairs) {
-        Properties properties = new Properties();
-        properties.put("bootstrap.servers", bootstrap);
-        for (int i = 0; i < pairs.length; i += 2) properties.put(pairs[i], pairs[i + 1]);
-        return properties;
     }
 
     static List<RecordMetadata> produce(String topic, int count, String... pairs) throws Exception {

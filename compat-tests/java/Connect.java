@@ -1,5 +1,3 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.net.URI;
 import java.net.http.*;
 import java.nio.file.*;
@@ -17,30 +15,15 @@ import org.apache.kafka.connect.cli.ConnectDistributed;
  * Arguments: BOOTSTRAP PREFIX LINES PORT; the worker's REST listens there. Prints "ok NAME" or "FAIL NAME: why" for each
  * check; "kill" asks for a broker's death and is answered when it is back.
  */
-public class Connect {
+public class Connect extends Checks {
     static final int PATIENCE_MS = 180_000;
-    static final BufferedReader answers = new BufferedReader(new InputStreamReader(System.in));
     static final HttpClient http = HttpClient.newHttpClient();
 
     static String url;
     static Path input;
     static final List<String> due = new ArrayList<>();
 
-    interface Check { void run() throws Exception; }
     interface Holds { boolean now() throws Exception; }
-
-    static void check(String name, Check check) {
-        try {
-            check.run();
-            System.out.println("ok " + name);
-        } catch (Throwable error) {
-            System.out.println("FAIL " + name + ": " + String.valueOf(error).replace('\n', ' '));
-        }
-    }
-
-    static void want(boolean right, Object what) {
-        if (!right) throw new AssertionError(String.valueOf(what));
-    }
 
     static void until(String what, Holds holds) throws Exception {
         long end = System.currentTimeMillis() + PATIENCE_MS;
@@ -85,7 +68,8 @@ public class Connect {
     }
 
     public static void main(String[] args) throws Exception {
-        String bootstrap = args[0], prefix = args[1], topic = prefix + "-lines", source = prefix + "-source", sink = prefix + "-sink";
+        bootstrap = args[0];
+        String prefix = args[1], topic = prefix + "-lines", source = prefix + "-source", sink = prefix + "-sink";
         int part = Integer.parseInt(args[2]) / 4;
         url = "http://127.0.0.1:" + args[3];
         Path dir = Files.createTempDirectory("connect"), output = dir.resolve("out.txt"), file = dir.resolve("worker.properties");
@@ -98,8 +82,7 @@ public class Connect {
             settings.add(kind + ".storage.replication.factor=3");
         }
         Files.write(file, settings);
-        Properties properties = new Properties();
-        properties.put("bootstrap.servers", bootstrap);
+        Properties properties = properties();
         Admin admin = Admin.create(properties);
         admin.createTopics(List.of(new NewTopic(topic, 1, (short) 3))).all().get();
         append(part);
@@ -122,9 +105,7 @@ public class Connect {
                 int before = distinct(output).size();
                 append(part);
                 until("lines flow", () -> distinct(output).size() > before);
-                System.out.println("kill");
-                String answer = answers.readLine();
-                want("back".equals(answer), answer);
+                ask("kill", "back");
                 until("the lines are out", () -> distinct(output).size() == due.size());
             });
         }

@@ -1,5 +1,3 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.time.Duration;
 import java.util.*;
@@ -19,37 +17,14 @@ import org.apache.kafka.streams.state.KeyValueStore;
  * Arguments: BOOTSTRAP PREFIX LINES. Prints "ok NAME" or "FAIL NAME: why" for each check; "kill" asks for a broker's
  * death and is answered when it is back.
  */
-public class Streams {
+public class Streams extends Checks {
     static final int PARTITIONS = 6, PATIENCE_MS = 180_000;
-    static final BufferedReader answers = new BufferedReader(new InputStreamReader(System.in));
 
-    static String bootstrap, prefix, in, out;
+    static String prefix, in, out;
     static KafkaProducer<String, String> producer;
     static KafkaConsumer<String, String> reader;
     static int lines;
     static final Map<String, Long> due = new TreeMap<>(), counted = new TreeMap<>();
-
-    interface Check { void run() throws Exception; }
-
-    static void check(String name, Check check) {
-        try {
-            check.run();
-            System.out.println("ok " + name);
-        } catch (Throwable error) {
-            System.out.println("FAIL " + name + ": " + String.valueOf(error).replace('\n', ' '));
-        }
-    }
-
-    static void want(boolean right, Object what) {
-        if (!right) throw new AssertionError(String.valueOf(what));
-    }
-
-    static Properties properties(String... pairs) {
-        Properties properties = new Properties();
-        properties.put("bootstrap.servers", bootstrap);
-        for (int i = 0; i < pairs.length; i += 2) properties.put(pairs[i], pairs[i + 1]);
-        return properties;
-    }
 
     /** With nothing on disk: its stores are restored from their changelogs. */
     static KafkaStreams start() throws Exception {
@@ -123,9 +98,7 @@ public class Streams {
                 long before = sum(counted);
                 send(part);
                 readUntil(before + 1);
-                System.out.println("kill");
-                String answer = answers.readLine();
-                want("back".equals(answer), answer);
+                ask("kill", "back");
                 producer.flush();
                 readUntil(sum(due));
             });

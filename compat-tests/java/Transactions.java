@@ -1,5 +1,3 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.lang.reflect.Method;
 import java.util.*;
 import java.util.concurrent.*;
@@ -14,34 +12,7 @@ import org.apache.kafka.common.serialization.*;
  * Transactions of the Java client, in the words that every version from 0.11 to 4.2 understands.
  * Arguments: BOOTSTRAP PREFIX. Prints "ok NAME" or "FAIL NAME: why" for each check, and asks with "restart".
  */
-public class Transactions {
-    interface Check { void run() throws Exception; }
-
-    static String bootstrap;
-    static final BufferedReader answers = new BufferedReader(new InputStreamReader(System.in));
-
-    static void check(String name, Check check) {
-        try {
-            check.run();
-            System.out.println("ok " + name);
-        } catch (Throwable error) {
-            Throwable cause = error;
-            while (cause instanceof ExecutionException && cause.getCause() != null) cause = cause.getCause();
-            System.out.println("FAIL " + name + ": " + String.valueOf(cause).replace('\n', ' '));
-        }
-    }
-
-    static void want(boolean right, Object what) {
-        if (!right) throw new AssertionError(String.valueOf(what));
-    }
-
-    static Properties properties(String... pairs) {
-        Properties properties = new Properties();
-        properties.put("bootstrap.servers", bootstrap);
-        for (int i = 0; i < pairs.length; i += 2) properties.put(pairs[i], pairs[i + 1]);
-        return properties;
-    }
-
+public class Transactions extends Checks {
     static KafkaProducer<String, String> producer(String id) {
         // Before 2.1 a send is given up after so many tries, and a restarted broker is away for some of them.
         Properties properties = properties("transactional.id", id, "retries", "1000", "retry.backoff.ms", "50");
@@ -170,9 +141,7 @@ public class Transactions {
                 producer.beginTransaction();
                 producer.send(record(topic, "before")).get();
                 sendOffsets(producer, source, 1, group);
-                System.out.println("restart");
-                String answer = answers.readLine();
-                want("restarted".equals(answer), answer);
+                ask("restart", "restarted");
                 producer.send(record(topic, "after"));
                 producer.commitTransaction();
             }

@@ -128,16 +128,18 @@ pub fn node_programs() -> Result<PathBuf> {
 
 const NODE_FILES: [&str; 4] = ["package.json", "package-lock.json", "checks.js", "kafkajs.js"];
 
-/// Java classes compiled from `java/FILE` against a folder of jars. Answers the class path.
+/// Java classes compiled from `java/FILE` and what it uses there, against a folder of jars. Answers the class path.
 pub fn java_program(file: &str, pom: &str) -> Result<String> {
     let javac = tool("javac")?;
     let jars = jars(pom)?;
-    let source = sources().join("java").join(file);
-    let text = fs::read_to_string(&source).with_context(|| source.display().to_string())?;
+    let java = sources().join("java");
+    let read = |name: &str| fs::read_to_string(java.join(name)).with_context(|| java.join(name).display().to_string());
+    let text = read(file)? + &read("Checks.java")?;
     let class_path = format!("{}/*", jars.display());
     let classes = made(&format!("{pom}-{}", file.trim_end_matches(".java")), &text, |dir| {
         let mut command = Command::new(&javac);
-        command.args(["-nowarn", "-Xlint:none", "-cp", &class_path, "-d"]).arg(dir).arg(&source);
+        command.args(["-nowarn", "-Xlint:none", "-cp", &class_path, "-d"]).arg(dir);
+        command.arg("-sourcepath").arg(&java).arg(java.join(file));
         run(&mut command, b"", Duration::from_secs(120))?.ok().map(|_| ())
     })?;
     Ok(format!("{}:{class_path}", classes.display()))

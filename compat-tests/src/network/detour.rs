@@ -194,6 +194,13 @@ mod tests {
         except TimeoutError: print('not told')\n\
         except OSError: print('ended')\n";
 
+    /// The machine serves by a Python script.
+    fn serving(machine: &Machine, script: &str) -> Command {
+        let mut python = Command::new("python3");
+        python.args(["-c", script, machine.host(), PORT]);
+        machine.run(python)
+    }
+
     /// Who the server at `host` takes the machine for.
     fn seen_from(machine: &Machine, host: &str) -> Result<String> {
         let mut command = Command::new("bash");
@@ -211,9 +218,7 @@ mod tests {
         let network = &mut one.network;
         let machines = network.machines().to_vec();
         let [first, second] = machines.as_slice() else { panic!("two machines") };
-        let mut python = Command::new("python3");
-        python.args(["-c", HOLDER, second.host(), PORT]);
-        let mut server = second.run(python).stdout(Stdio::piped()).spawn().expect("a server");
+        let mut server = serving(second, HOLDER).stdout(Stdio::piped()).spawn().expect("a server");
         let mut said = BufReader::new(server.stdout.take().expect("its output")).lines();
         let mut next = || said.next().expect("a line").expect("words");
         assert_eq!(next(), "serves");
@@ -241,11 +246,7 @@ mod tests {
         let [first, second] = machines.as_slice() else { panic!("two machines") };
         let mut servers: Vec<_> = machines
             .iter()
-            .map(|machine| {
-                let mut python = Command::new("python3");
-                python.args(["-c", SERVER, machine.host(), PORT]);
-                machine.run(python).stdin(Stdio::null()).spawn().expect("a server")
-            })
+            .map(|machine| serving(machine, SERVER).stdin(Stdio::null()).spawn().expect("a server"))
             .collect();
         for machine in &machines {
             until("it serves", PATIENCE, || seen_from(machine, machine.host())).expect("it serves");
