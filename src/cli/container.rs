@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::Duration;
 use std::{env, fs, io, thread};
 
 use anyhow::Context;
 
+use super::patience::Patience;
 use super::topics;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{BrokerConfig, ConfigError, Warning};
 use crate::environment::{self, NewTopic, Outside, Setup, Topics, Variables};
-
-/// Between two tries to make a topic.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// The process and its file system.
 struct Here<'a> {
@@ -96,20 +92,14 @@ pub fn address(config: &BrokerConfig) -> String {
 pub fn make_topics(topics: Topics, config: &BrokerConfig) -> anyhow::Result<()> {
     let address = address(config);
     let work = move || {
-        let clock = SystemClock::default();
-        let patience_ms = i64::try_from(topics.patience_s).unwrap_or(i64::MAX).saturating_mul(1000);
-        let deadline = clock.monotonic_ms().saturating_add(patience_ms);
+        let patience = Patience::of(topics.patience_s);
         for topic in &topics.topics {
-            loop {
-                match make(topic, &address) {
-                    Ok(()) => break,
-                    Err(error) if clock.monotonic_ms() >= deadline => {
-                        tracing::error!("KAFKA_CREATE_TOPICS: topic {} is not made: {error:#}", topic.name);
-                        break;
-                    }
-                    Err(error) => tracing::debug!("topic {} is not made yet: {error:#}", topic.name),
-                }
-                thread::sleep(RETRY);
+            let made = patience.until(|| {
+                make(topic, &address)
+                    .inspect_err(|error| tracing::debug!("topic {} is not made yet: {error:#}", topic.name))
+            });
+            if let Err(error) = made {
+                tracing::error!("KAFKA_CREATE_TOPICS: topic {} is not made: {error:#}", topic.name);
             }
         }
     };

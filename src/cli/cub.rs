@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -12,12 +11,9 @@ use super::admin::Admin;
 use super::client::Caller;
 use super::command_config;
 use super::nodes;
-use crate::clock::{Clock, SystemClock};
+use super::patience::Patience;
 use crate::metastore::Error;
 use crate::metastore::schema::paths;
-
-/// Between two looks.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// Waits until others are ready
 #[derive(Debug, Parser)]
@@ -75,17 +71,11 @@ pub fn main(args: &Args) -> ExitCode {
         }
         Command::ZkReady { connect, timeout } => ("ZooKeeper", *timeout, Box::new(|| registered(connect).map(|_| ()))),
     };
-    let clock = SystemClock::default();
-    let patience_ms = i64::try_from(timeout).unwrap_or(i64::MAX).saturating_mul(1000);
-    let deadline = clock.monotonic_ms().saturating_add(patience_ms);
-    loop {
-        match look() {
-            Ok(()) => return ExitCode::SUCCESS,
-            Err(error) if clock.monotonic_ms() >= deadline => {
-                eprintln!("{what} is not ready after {timeout} s: {error:#}");
-                return ExitCode::FAILURE;
-            }
-            Err(_) => thread::sleep(RETRY),
+    match Patience::of(timeout).until(look) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{what} is not ready after {timeout} s: {error:#}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -53,12 +53,13 @@ fn run(args: &Args) -> anyhow::Result<()> {
     for (of, offset) in &offsets {
         let deleted = match leaders.get(of) {
             Some(leader) => delete(&mut admin, *leader, of, *offset)?,
-            None => Err((ErrorCode::UnknownTopicOrPartition, "This server does not host this topic-partition.")),
+            None => Err(ErrorCode::UnknownTopicOrPartition),
         };
         match deleted {
             Ok(low_watermark) => println!("partition: {of}\tlow_watermark: {low_watermark}"),
-            Err((code, words)) => {
-                println!("partition: {of}\terror: {}", exception(code, Some(&StrBytes::from_static_str(words))));
+            Err(code) => {
+                let words = StrBytes::from_static_str(words(code));
+                println!("partition: {of}\terror: {}", exception(code, Some(&words)));
             }
         }
     }
@@ -98,7 +99,7 @@ fn delete(
     leader: BrokerId,
     of: &TopicPartition,
     offset: i64,
-) -> anyhow::Result<Result<i64, (ErrorCode, &'static str)>> {
+) -> anyhow::Result<Result<i64, ErrorCode>> {
     let partition = DeleteRecordsPartition::default().with_partition_index(of.partition).with_offset(offset);
     let topic = DeleteRecordsTopic::default().with_name(topic_name(&of.topic)).with_partitions(vec![partition]);
     let request = DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(TIMEOUT_MS);
@@ -107,7 +108,7 @@ fn delete(
     let answered = answered.with_context(|| format!("the broker says nothing of {of}"))?;
     Ok(match ErrorCode::answered(answered.error_code) {
         ErrorCode::None => Ok(answered.low_watermark),
-        code => Err((code, words(code))),
+        code => Err(code),
     })
 }
 

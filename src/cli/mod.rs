@@ -25,6 +25,7 @@ mod metastore;
 mod names;
 mod nodes;
 mod offsets;
+mod patience;
 mod produce;
 mod progress;
 mod properties;
