@@ -10,8 +10,8 @@
 //! heavy-0..m     the same, for what takes the processor for long and holds nothing meanwhile: decompression
 //! quiet          plain threads with a low priority, one for a job: compaction
 //! ```
-//! `lengthy`, `heavy` and `quiet` have a lower priority than the others: a few bytes of one client can be work for seconds, and the
-//! kernel takes a processor from a thread that others are equal to only at its next tick.
+//! `lengthy`, `heavy` and `quiet` have a lower priority than the others: a few bytes of one client can be work for seconds,
+//! and the kernel takes a processor from a thread that others are equal to only at its next tick.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};

@@ -1,8 +1,7 @@
 //! All logs of a broker over all its log directories: load, create, delete, checkpoints, retention, offline directories.
 //!
 //! Loading and the orderly stop live in `loading`, what the timer asks for in `due`, compaction in `cleaning`, moves between
-//! directories in `moves`,
-//! where new logs go in `places`, which lives of the broker are over in `sessions`.
+//! directories in `moves`, where new logs go in `places`, which lives of the broker are over in `sessions`.
 
 mod cleaning;
 mod due;

@@ -11,9 +11,10 @@
 //! `MemoryRecords.filterTo`.
 //!
 //! Differs from Kafka: a tombstone's time begins with the pass that knows its batch, not with one that rewrites its segment
-//! and knows less, so that it outlives what it deletes by as long as was promised; the checksum of what is rewritten is looked at before, so that damage does not get a sound one; the
-//! base timestamp stays where it can, so that records are copied as they lie; the last batch of what becomes a segment is
-//! never dropped whole, so that the files it replaces are known from it (`swap`).
+//! and knows less, so that it outlives what it deletes by as long as was promised; the checksum of what is rewritten is
+//! looked at before, so that damage does not get a sound one; the base timestamp stays where it can, so that records are
+//! copied as they lie; the last batch of what becomes a segment is never dropped whole, so that the files it replaces are
+//! known from it (`swap`).
 
 use std::collections::HashMap;
 use std::io;

@@ -44,6 +44,10 @@ impl Mark {
         !self.under_way.swap(true, Ordering::AcqRel)
     }
 
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.load(Ordering::Acquire)
+    }
+
     pub fn end(&self) {
         self.under_way.store(false, Ordering::Release);
     }

@@ -135,10 +135,9 @@ impl LogManager {
         let now_ms = self.around.clock.wall_ms();
         let mut candidates = Vec::new();
         for log in self.compacted() {
-            if self.is_being_moved(&log.tp) || !log.cleaner.begin() {
+            if self.is_being_moved(&log.tp) || log.cleaner.is_under_way() {
                 continue;
             }
-            log.cleaner.end();
             let wishes = Wishes::of(&log.config());
             match facts(&log, &wishes) {
                 Ok(facts) => candidates.push((log, facts.candidate(&wishes, now_ms), wishes)),
