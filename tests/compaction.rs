@@ -1,34 +1,26 @@
 //! Compacted topics of whole brokers: cleaned while they are written to, through kills, on followers too.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
-use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestTopic;
-use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
 use klamm::sim::brokers::World;
 use klamm::sim::disk::SimDisk;
 use klamm::storage::disk::Disk;
-use klamm::wire::batch::{BatchBuilder, BatchOptions, Batches};
+use klamm::wire::batch::Batches;
 use uuid::Uuid;
 
 #[path = "support/sim_client.rs"]
 mod sim_client;
-use sim_client::Client;
+use sim_client::{Client, run};
 
 const QUICK: &[&str] = &["log.cleaner.backoff.ms=100", "log.initial.task.delay.ms=100"];
-
-fn run(scenario: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(scenario);
-}
 
 fn settings(more: &[&str]) -> Vec<String> {
     QUICK.iter().chain(more).map(|&text| text.to_owned()).collect()
@@ -66,16 +58,9 @@ async fn create(client: &mut Client, topic: &'static str, replicas: i16) -> Uuid
 /// With acks=all, once there is a leader; a record without a value is a tombstone.
 async fn produce(client: &mut Client, topic: &'static str, key: &str, value: Option<&str>) -> i64 {
     for _ in 0..1_000 {
-        let mut batch = BatchBuilder::new(BatchOptions::default()).expect("a batch");
-        batch.append(1_700_000_000_000, Some(key.as_bytes()), value.map(str::as_bytes), &[]).expect("room");
-        let records = batch.finish().expect("a batch");
-        let data = PartitionProduceData::default().with_index(0).with_records(Some(records.into()));
-        let data = TopicProduceData::default().with_name(name(topic)).with_partition_data(vec![data]);
-        let request = ProduceRequest::default().with_acks(-1).with_timeout_ms(5_000).with_topic_data(vec![data]);
-        let response = client.ask(9, request).await;
-        let partition = &response.responses[0].partition_responses[0];
-        if partition.error_code == 0 {
-            return partition.base_offset;
+        let sent = client.try_send(topic, Some(key.as_bytes()), value.map(str::as_bytes), 1_700_000_000_000).await;
+        if let Ok(offset) = sent {
+            return offset;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -99,10 +84,7 @@ async fn fetch(client: &mut Client, topic: Uuid, offset: i64) -> Records {
 
 /// The records of one answer, and the offset to ask for next.
 async fn fetch_once(client: &mut Client, topic: Uuid, offset: i64) -> (Records, i64) {
-    let partition = FetchPartition::default().with_partition_max_bytes(1 << 20).with_fetch_offset(offset);
-    let topic = FetchTopic::default().with_topic_id(topic).with_partitions(vec![partition]);
-    let request = FetchRequest::default().with_max_wait_ms(0).with_min_bytes(1).with_topics(vec![topic]);
-    let response = client.ask(16, request).await;
+    let response = client.ask(16, sim_client::fetch(topic, offset, 0)).await;
     let partition = &response.responses[0].partitions[0];
     assert_eq!(partition.error_code, 0, "at {offset}");
     let bytes = partition.records.clone().unwrap_or_default();

@@ -148,8 +148,19 @@ impl Client {
 
     /// As [`Client::try_produce`], with a timestamp in ms.
     pub async fn try_produce_at(&mut self, topic: &'static str, value: &[u8], timestamp: i64) -> Result<i64, i16> {
+        self.try_send(topic, None, Some(value), timestamp).await
+    }
+
+    /// One record with acks=all, whatever it has; the offset or the error code.
+    pub async fn try_send(
+        &mut self,
+        topic: &'static str,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        timestamp: i64,
+    ) -> Result<i64, i16> {
         let mut batch = BatchBuilder::new(BatchOptions::default()).expect("a batch");
-        batch.append(timestamp, None, Some(value), &[]).expect("room");
+        batch.append(timestamp, key, value, &[]).expect("room");
         let records = batch.finish().expect("a batch");
         let data = PartitionProduceData::default().with_index(0).with_records(Some(records.into()));
         let topic = TopicProduceData::default()
@@ -195,7 +206,8 @@ impl Client {
     }
 }
 
-fn fetch(topic: Uuid, offset: i64, max_wait_ms: i32) -> FetchRequest {
+/// Of partition 0, from `offset` on.
+pub fn fetch(topic: Uuid, offset: i64, max_wait_ms: i32) -> FetchRequest {
     let partition = FetchPartition::default().with_partition_max_bytes(1 << 20).with_fetch_offset(offset);
     let topic = FetchTopic::default().with_topic_id(topic).with_partitions(vec![partition]);
     FetchRequest::default().with_max_wait_ms(max_wait_ms).with_min_bytes(1).with_topics(vec![topic])
